@@ -30,6 +30,7 @@ from linoto.audit.drift import (
 from linoto.audit.fit import LackOfFit, Linearity
 from linoto.audit.gain import Gain, find_gain, gain_facts, gain_reasons, gain_support
 from linoto.audit.means import MeansOfArms, means_of
+from linoto.audit.metrics import MetricFindings, look_at_metrics
 from linoto.audit.noise import Noise, noise_fact
 from linoto.audit.promises import (
     NAMES,
@@ -114,6 +115,7 @@ def audit_log(
         confidence=confidence,
         why=why,
         promises=means.promises(confidence, budget=budget, epsilon=epsilon),
+        metrics=look_at_metrics(log, rows, delta=delta, adaptive=adaptive),
         **look_at(means, confidence, adaptive=adaptive, horizon=horizon),
     )
     return Audit(**vars(found), **judged(found.weighed()))
@@ -162,6 +164,7 @@ class AuditFindings:
     coverage: Coverage
     wrong_propensities: Ints  # arms whose propensities cannot be right
     promises: tuple[GatePromise, ...]  # what each gate would promise
+    metrics: tuple[MetricFindings, ...] = ()  # of guardrails
 
     @property
     def log(self) -> Log:
@@ -230,17 +233,27 @@ class AuditFindings:
         """What speaks for the log and against it, for the one rule of `core.verdicts`."""
         log, centre, confidence, lines = self.log, self.means.centre, self.confidence, self.linearity
         tested = self.fit is not None or self.drift is not None
+        of_metrics = [metric.weighed() for metric in self.metrics]
         return Findings(
-            against=(*dropped_reasons(log), *drift_reasons(self.drift, log, centre), *self.contradicted()),
+            against=(
+                *dropped_reasons(log),
+                *drift_reasons(self.drift, log, centre),
+                *self.contradicted(),
+                *(reason for found in of_metrics for reason in found.against),
+            ),
             missing=(
                 *(unstated_reasons(confidence, log, centre) if confidence and self.guessed else ()),
                 *nothing_tested(log, untested="" if tested else self.means.why_no_drift()),
                 *gain_reasons(self.gain),
                 *lines.missing(),
+                *(reason for found in of_metrics for reason in found.missing),
             ),
             features=lines.features(),
             blind=lines.unseen(),
-            promise=promise_reasons(self.promise, log, confidence, self.horizon, fewer=centre.fewer),
+            promise=(
+                *promise_reasons(self.promise, log, confidence, self.horizon, fewer=centre.fewer),
+                *(reason for found in of_metrics for reason in found.promise),
+            ),
             support=(
                 *gain_support(self.gain),
                 *lines.support(),
@@ -364,6 +377,7 @@ class Audit(AuditFindings):
             "propensities": None
             if likely is None
             else {"low": likely.low, "high": likely.high, "wrong": wrong},
+            **({"metrics": [metric.to_dict() for metric in self.metrics]} if self.metrics else {}),
         }
 
     def promise_dict(self) -> dict[str, Any]:
@@ -408,6 +422,7 @@ class Audit(AuditFindings):
             ("linear?", self.linearity.fact()),
             ("steady?", drift_fact(self.drift, log, self.means.why_no_drift())),
             *propensity_facts(self.wrong_propensities, log),
+            *(fact for metric in self.metrics for fact in metric.facts()),
             ("horizon", f"{counted(horizon, 'round')} to come, over which the promise is judged"),
             *promised,
             *(("note", note) for note in self.notes),
@@ -443,7 +458,8 @@ class Audit(AuditFindings):
 
     def summary(self) -> list[tuple[str, str]]:
         """The verdict, its reasons, and the numbers a person needs."""
-        return [(name, text) for name, text in self.facts() if name in SUMMARY]
+        kept = SUMMARY.union(metric.guardrail.name for metric in self.metrics)
+        return [(name, text) for name, text in self.facts() if name in kept]
 
     def full_text(self) -> str:
         """Everything that was found, one fact a line."""

@@ -6,8 +6,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linoto.cli.evaluate import cautions_on, row_of
-from linoto.cli.log_options import add_log_options, files_read, known_format, open_log, refused_columns
+from linoto.cli.evaluate import cautions_on, print_tables, tables_of
+from linoto.cli.log_options import (
+    add_log_options,
+    files_read,
+    known_format,
+    open_log,
+    ranged_guardrails,
+    refused_columns,
+)
 from linoto.cli.outputs import (
     add_horizon,
     add_outputs,
@@ -18,7 +25,7 @@ from linoto.cli.outputs import (
     print_json,
 )
 from linoto.cli.policy_options import add_amounts, add_rewards
-from linoto.cli.terminal import positive, print_facts, print_table, print_written, progress
+from linoto.cli.terminal import positive, print_facts, print_written, progress
 from linoto.cli.usage import Commands, Parser, add_command, add_engine, add_json, engine_of
 
 if TYPE_CHECKING:
@@ -43,6 +50,8 @@ Where it matters who asks, name columns of the context: numbers (--numeric) or w
 --cross lets a column change which item is best. A log of another package knows its own
 (--contexts). With --propensity it is also said what the best items by the log's own model earn.
 
+Metrics that must not suffer, such as complaints (--guardrail), are judged like the reward, and saved with it.
+
 The first bad row stops everything and is named; --skip-bad drops such rows and counts them."""
 
 EXAMPLES = """\
@@ -52,6 +61,7 @@ EXAMPLES = """\
   linoto audit log.csv --arms arms.csv --item arm --reward clicked --where "month >= 6" --decimal ,
   linoto audit clicks.csv --item item --reward click --numeric age --category country \\
     --cross item country --propensity p --save clicks.npz
+  linoto audit clicks.csv --item item --reward click --guardrail complaint:lower:budget=20
   linoto audit decisions.dsjson --reward-range 0 1
   linoto audit all.csv --format open-bandit --contexts --json"""
 
@@ -114,7 +124,7 @@ def print_estimates(estimates: list[Estimate]) -> None:
     if not estimates:
         return
     print("\nWhat the best items by the log's own model would have earned:")
-    print_table([row_of(found) for found in estimates])
+    print_tables(estimates)
     if cautions := cautions_on(estimates):
         print_facts(cautions)
 
@@ -151,7 +161,8 @@ def estimates_of(rows: Rows | None, arguments: argparse.Namespace) -> list[Estim
 
     if rows is None or rows.propensities is None or rows.all_certain:
         return []
-    return evaluate(rows, "greedy", interval=Interval(reward_range=limits_of(arguments)))
+    interval = Interval(reward_range=limits_of(arguments))
+    return evaluate(rows, "greedy", interval=interval, guardrails=ranged_guardrails(arguments))
 
 
 def saved_log(audit: Audit, arguments: argparse.Namespace) -> SavedLog:
@@ -170,7 +181,7 @@ def write_files(audit: Audit, estimates: list[Estimate], arguments: argparse.Nam
             write_audit(
                 arguments.out,
                 audit,
-                [row_of(found) for found in estimates],
+                tables_of(estimates),
                 cautions=[text for _, text in cautions_on(estimates)],
                 source=Path(arguments.log).name,
                 command=command_again(arguments, arguments.log),

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from linoto.cli.log_options import add_guardrails
 from linoto.cli.outputs import add_horizon
 from linoto.cli.policy_options import add_amounts, add_stats_and_policy, read_policy
 from linoto.cli.stats_file import (
@@ -31,10 +32,12 @@ def add_certificate(commands: Commands) -> None:
         "  linoto certificate --paper --epsilon 0.1 --horizon 8000\n"
         "  linoto certificate stats.npz --budget 40 --horizon 8000\n"
         "  linoto certificate log.npz --epsilon 0.02 --noise bounded --reward-range 0 1 --json\n"
+        "  linoto certificate stats.npz --gate control --budget 40 --guardrail complaint:budget=20\n"
         "  linoto certificate log.json --policy LinOtO --alpha 0.01",
     )
     add_stats_and_policy(certificate)
     add_amounts(certificate)
+    add_guardrails(certificate)
     add_horizon(certificate)
     add_json(certificate)
     certificate.set_defaults(run=run_certificate, refuse=certificate.error)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.database import add_database, service_needed
+from linoto.cli.log_options import add_guardrails
 from linoto.cli.policy_options import add_amounts, add_stats_and_policy, read_policy
 from linoto.cli.stats_file import (
     FILE_HELP,
@@ -59,6 +60,7 @@ def add_create(commands: Commands) -> None:
     create.add_argument("name", metavar="NAME", help="of the loop, in addresses")
     add_stats_and_policy(create)
     add_amounts(create)
+    add_guardrails(create)
     add_loop_options(create)
     add_database(create)
     add_json(create)
@@ -106,7 +108,8 @@ def run_create(arguments: argparse.Namespace) -> None:
         return
     found = f"{'made' if made else 'there is already'} {log.features.loop}"
     print(f"{found} {loop.name!r} in {arguments.db}, from {source}")
-    promised = promise_rows(certificate, [row for row in certificate.rows() if row[0] in SHOWN], log)
+    named = {*SHOWN, *(rail.name for rail in certificate.guardrails)}
+    promised = promise_rows(certificate, [row for row in certificate.rows() if row[0] in named], log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 

@@ -14,6 +14,7 @@ from linoto.cli.log_options import (
     add_log_options,
     known_format,
     open_log,
+    ranged_guardrails,
     refused_columns,
     source_of,
 )
@@ -50,6 +51,7 @@ def add_evaluate(commands: Commands) -> None:
         "(--numeric, --category, --cross, as in `linoto audit`) the best in each context, by a linear\n"
         "model. With --recipe, what `linoto audit --save` wrote of a log, its columns are those of that\n"
         "log: such as for the export of a loop.\n\n"
+        "With --guardrail every metric is estimated too, from the rows that have a value of it.\n\n"
         "A log of vowpalwabbit, or a table like the Open Bandit Dataset (--format), needs no names of\n"
         "columns.",
         examples="  linoto evaluate orders.csv --item variant --reward order --uniform --play B\n"
@@ -141,7 +143,7 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
         facts["every_propensity_is_1"] = rows.all_certain
         print(json.dumps({**facts, "estimates": [found.to_dict() for found in estimates]}))
         return
-    print_table([row_of(found) for found in estimates])
+    print_tables(estimates)
     notes = notes_on(estimates, warm, rows)
     if notes:
         print()
@@ -173,6 +175,7 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int]:
 
     interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits_of(arguments))
     options: dict[str, Any] = {"seed": arguments.seed, "interval": interval}
+    options["guardrails"] = ranged_guardrails(arguments)
     rows, arms, in_time = read_rows_and_arms(arguments)
     if arguments.policy is None and interval.kind not in ("auto", "normal"):
         options["methods"] = ("ips",) if arguments.greedy else ("replay", "ips")
@@ -292,12 +295,31 @@ def row_of(found: Estimate) -> dict[str, str]:
     """An estimate, for people."""
     return {
         "method": found.method,
-        "reward per round": f"{amount(found.value)}",
+        f"{found.metric or 'reward'} per round": f"{amount(found.value)}",
         f"{found.level:.3g} interval": interval_of(found),
         "rows": str(found.used),
         "worth": f"{found.effective:.0f}",
         "largest weight": f"{found.largest_weight:.3g}",
     }
+
+
+def tables_of(estimates: Sequence[Estimate]) -> list[list[dict[str, str]]]:
+    """What was estimated of the reward, and of each metric, one table each."""
+    metrics = dict.fromkeys(found.metric for found in estimates)
+    return [[row_of(found) for found in estimates if found.metric == metric] for metric in metrics]
+
+
+def print_tables(estimates: Sequence[Estimate]) -> None:
+    """One table below the other."""
+    for place, table in enumerate(tables_of(estimates)):
+        if place:
+            print()
+        print_table(table)
+
+
+def label_of(found: Estimate) -> str:
+    """What an estimate is called in a note."""
+    return f"{found.method} of {found.metric}" if found.metric else found.method
 
 
 def interval_of(found: Estimate) -> str:
@@ -317,7 +339,7 @@ def said(name: str, texts: dict[str, str]) -> list[tuple[str, str]]:
 
 def cautions_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
     """Which of the numbers are not to be acted on, and why."""
-    return said("caution", {found.method: found.reason for found in estimates if not found.enough})
+    return said("caution", {label_of(found): found.reason for found in estimates if not found.enough})
 
 
 def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple[str, str]]:
@@ -328,7 +350,7 @@ def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple
     if warm:
         started = estimates[0].learnt and "learnt from"
         notes.append((started or "warm start", f"{warm} other rows; they judged nothing"))
-    notes += said("intervals hold", {found.method: found.holds for found in estimates})
+    notes += said("intervals hold", {label_of(found): found.holds for found in estimates})
     notes += cautions_on(estimates)
     worst = max(estimates, key=lambda found: found.unseen)
     if worst.unseen > 0:

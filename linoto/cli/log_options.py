@@ -16,9 +16,11 @@ from linoto.cli.usage import Parser
 if TYPE_CHECKING:
     from linoto.core.features.columns import Column
     from linoto.core.features.recipe import Recipe
+    from linoto.core.guardrail import Guardrail
     from linoto.logs.arms import ArmTable
     from linoto.logs.databases import Query
     from linoto.logs.foreign import ForeignLog
+    from linoto.logs.metrics import AskedGuardrail
     from linoto.logs.read import Log
     from linoto.logs.rows import Rows
 
@@ -57,6 +59,7 @@ def add_log_options(command: Parser) -> argparse._MutuallyExclusiveGroup:
     command.add_argument(
         "--reward", metavar="COL", help="column of LOG with what it earned; a table needs it"
     )
+    add_guardrails(command)
     add_context(command)
     command.add_argument(
         "--id",
@@ -83,6 +86,18 @@ def add_log_options(command: Parser) -> argparse._MutuallyExclusiveGroup:
     )
     add_notation(command)
     return chances
+
+
+def add_guardrails(command: Parser) -> None:
+    """Metrics besides the reward."""
+    command.add_argument(
+        "--guardrail",
+        metavar="COL:lower",
+        help="a column with a metric that must not suffer, :lower or :higher for what is better, what may be "
+        "lost of it, :budget=20 in all or :rate=0.002 a round, and :range=0..60 unless values are 0 or 1; "
+        "with STATS, what changes; may be repeated",
+        **LIST,
+    )
 
 
 def add_context(command: Parser) -> None:
@@ -207,6 +222,7 @@ class OpenedLog:
             "crosses": [(one, other) for one, other in a.cross],
             "min_count": a.min_count or 1,
         }
+        context["guardrails"] = read_guardrails(a)
         if self.other is not None:
             return self.other.log(contexts=self.contexts, **named_columns(a), **context, **options)
         return read_log(self.source, arms=self.arms, **named_columns(a), **context, **options)
@@ -220,7 +236,8 @@ class OpenedLog:
         from linoto.logs.read_rows import read_rows
 
         read = self.other.rows if self.other else partial(read_rows, self.source, arms=self.arms)
-        return read(recipe=recipe, **named_columns(self.arguments), **options)
+        metrics = [rail.name for rail in read_guardrails(self.arguments)]
+        return read(recipe=recipe, metrics=metrics, **named_columns(self.arguments), **options)
 
     @property
     def in_time(self) -> bool:
@@ -288,6 +305,22 @@ def read_columns(arguments: argparse.Namespace) -> list[Column]:
     except ValueError as error:
         arguments.refuse(f"argument --column: {error}")
         raise  # mypy does not know that nobody comes here
+
+
+def read_guardrails(arguments: argparse.Namespace) -> tuple[AskedGuardrail, ...]:
+    """The metrics that --guardrail asks for."""
+    from linoto.logs.metrics import asked_guardrails
+
+    try:
+        return asked_guardrails(arguments.guardrail)
+    except ValueError as error:
+        arguments.refuse(f"argument --guardrail: {error}")
+        raise  # mypy does not know that nobody comes here
+
+
+def ranged_guardrails(arguments: argparse.Namespace) -> list[Guardrail]:
+    """Those whose range was said, for the intervals of estimates."""
+    return [rail.alone() for rail in read_guardrails(arguments) if rail.reward_range is not None]
 
 
 def named_columns(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from linoto.cli.log_options import read_guardrails
 from linoto.cli.terminal import above_zero, above_zero_or, at_least_zero, number, seed
 from linoto.cli.usage import Parser, Words
 from linoto.core.hints import nearest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from linoto.core.composed import Composed
     from linoto.core.features.moments import Moments
     from linoto.core.gates import Gate
+    from linoto.core.guardrail import Guardrail
     from linoto.core.policies import Gated
     from linoto.core.protocols import ComposedPolicy
     from linoto.logs.saved import SavedLog
@@ -133,17 +135,19 @@ def read_policy(arguments: argparse.Namespace, log: SavedLog | None = None) -> C
     if log is not None and log.confidence is not None:
         policy = with_assumptions(policy, log.confidence)
     policy = with_explorer(with_rewards(policy, stated_rewards(arguments)), arguments)
+    rails = () if log is None else guardrails_of(arguments, log)
     amounts = {name: value for name in AMOUNTS if (value := getattr(arguments, name, None)) is not None}
     plain = arguments.policy == "Gated"
     if plain and log is not None and log.features.takes_practice:
-        return with_amounts(with_gate_for(log.features.moments, policy, arguments), amounts)
-    policy = with_evidence(with_gate(policy, arguments), arguments)
+        policy = with_amounts(with_gate_for(log.features.moments, policy, arguments), amounts)
+        return with_guardrails(policy, rails)
+    policy = with_evidence(with_gate(policy, arguments, guarded=bool(rails)), arguments)
     if log is not None:
         log.features.check_noise(policy.composed().assumed)
     if plain and not amounts and hasattr(arguments, "budget"):
         earned, rows = (inf, 0) if log is None else (float(log.offline.reward_sums.sum()), log.offline.total)
         policy = replace(policy, gate=policy.gate.usual(policy.assumed, earned=earned, rows=rows))
-    return with_amounts(policy, amounts)
+    return with_guardrails(with_amounts(policy, amounts), rails)
 
 
 def named_policy(text: str) -> Any:
@@ -199,13 +203,41 @@ def with_explorer(policy: ComposedPolicy, arguments: argparse.Namespace) -> Any:
     return replace(policy, explorer=explorers()[arguments.explorer])
 
 
-def with_gate(policy: ComposedPolicy, arguments: argparse.Namespace) -> Any:
-    """The policy with the gate that was asked for."""
+def guardrails_of(arguments: argparse.Namespace, log: SavedLog) -> tuple[Guardrail, ...]:
+    """The guardrails of the log, with what the options say of them now."""
+    from linoto.logs.metrics import restated
+
+    try:
+        return restated(log.guardrails, read_guardrails(arguments))
+    except ValueError as error:
+        arguments.refuse(f"argument --guardrail: {error}")
+        raise  # mypy does not know that nobody comes here
+
+
+def with_guardrails(policy: ComposedPolicy, rails: tuple[Guardrail, ...]) -> ComposedPolicy:
+    """The policy that promises so of these metrics, too."""
+    from linoto.core.policies import Gated
+
+    if not rails:
+        return policy
+    if not isinstance(policy, Gated) or policy.guardrails:
+        raise ValueError(
+            f"--guardrail is for Gated without guardrails of its own, got --policy {type(policy).__name__}"
+        )
+    return replace(policy, guardrails=rails)
+
+
+def with_gate(policy: ComposedPolicy, arguments: argparse.Namespace, *, guarded: bool = False) -> Any:
+    """The policy with the gate that was asked for; with guardrails one that takes them."""
     if arguments.gate is None:
+        made: Any = policy
+        gated = guarded and arguments.policy == "Gated"
+        if gated and made.gate.why_no_guardrails(made.assumed) is not None:
+            return replace(made, gate=gates()["control"]())
         return policy
     if arguments.policy != "Gated":
         raise ValueError(f"--gate is for Gated, got --policy {type(policy).__name__}")
-    made: Any = policy
+    made = policy
     return replace(made, gate=gates()[arguments.gate]())
 
 

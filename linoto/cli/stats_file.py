@@ -26,8 +26,8 @@ REQUIRED = ("pulls", "reward_sums")
 FILE_HELP = (
     "STATS is what a log says about each arm, as .npz or .json: `pulls`, how often it was chosen;\n"
     "`reward_sums`, what it earned in all; and if you like `reward_squares`, `names`, and `actions`,\n"
-    "one row of features for each arm. One that `linoto audit --save` wrote also holds noise, bound\n"
-    "and reward range: they are used where no option says otherwise.\n\n"
+    "one row of features for each arm. One that `linoto audit --save` wrote also holds noise, bound,\n"
+    "reward range and guardrails: they are used where no option says otherwise.\n\n"
     '  {"actions": [[1, 0], [0.6, 0.8]], "names": ["old banner", "new banner"],\n'
     '   "pulls": [900, 100], "reward_sums": [310.0, 52.0]}\n\n'
     "STATS that `linoto audit --save` wrote of a log with contexts: they hold the recipe\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf, isfinite, log, sqrt
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
@@ -55,10 +55,12 @@ class Estimate:
     weights_fit: bool  # whether it is within five standard errors of 1
     unseen: float  # share of the target on arms that no row shows
     learnt: str = ""  # from which rows, where the target was learnt from some: others than it is judged by
+    metric: str = ""  # what is estimated, where it is not the reward
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
-        return asdict(self)
+        data = asdict(self)
+        return data if self.metric else {name: value for name, value in data.items() if name != "metric"}
 
 
 class Found(NamedTuple):
@@ -184,6 +186,19 @@ class Weighted:
             limits=limits,
             learns=learns,
             before=before,
+        )
+
+    def about(self, metric: str, interval: Interval) -> Weighted:
+        """The rows that have a value of a metric, seen from the same target."""
+        known, rows = np.isfinite(self.rows.metrics[metric]), self.rows.about(metric)
+        return replace(
+            self,
+            rows=rows,
+            target=self.target if self.target.ndim == 1 else self.target[known],
+            weights=self.weights[known],
+            interval=interval,
+            limits=interval.limits(rows.rewards),
+            before=None if self.before is None else self.before.about(metric),
         )
 
     @property

@@ -12,7 +12,7 @@ what the blocks before it teach.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats
+from linoto.core.guardrail import Guardrail
 from linoto.core.intervals import betting_interval
 from linoto.core.learnt import LearntPolicy
 from linoto.core.validation import check_choice, check_count, check_seed
@@ -177,6 +178,13 @@ def replay(
     that it played. With contexts it is asked in the context of each row. `seed` drives the rejection and the
     policy.
     """
+    return kept_mean(*replay_rows(rows, target, actions, warm_start, seed, interval))
+
+
+def replay_rows(
+    rows: Rows, target: Target, actions: npt.ArrayLike | None, warm_start: Any, seed: int, interval: Interval
+) -> tuple[Weighted, Bools]:
+    """The rows seen from a target, and (n,) which of them look as if it had logged them."""
     check_disjoint(rows, warm_start)
     check_seed(seed)
     rejection, own = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(2))
@@ -185,12 +193,16 @@ def replay(
         check_not_taught_by(rows, target)
         if interval.kind == "bernstein":
             raise ValueError("interval must not be bernstein for a policy that learns, got 'bernstein'")
+        told = told_metrics(rows, target)
         agent = kind_of(rows).start(target, actions, warm_start, own)
-        seen, kept = replayed(rows, agent, draws, interval)
-    else:
-        seen = Weighted.of(rows, target, "replay", interval)
-        kept = draws * seen.surely_kept < seen.weights
-    rewards, limits = rows.rewards[kept], seen.limits
+        return replayed(rows, agent, draws, interval, told)
+    seen = Weighted.of(rows, target, "replay", interval)
+    return seen, draws * seen.surely_kept < seen.weights
+
+
+def kept_mean(seen: Weighted, kept: Bools) -> Estimate:
+    """The mean of the rows that a replay kept."""
+    rewards, limits = seen.rows.rewards[kept], seen.limits
     if rewards.size == 0:
         raise ValueError("rows must leave at least one to judge by, got 0")
     found = seen.mean_of(rewards, limits, plain=True)
@@ -210,6 +222,7 @@ def evaluate(
     warm_start: Rows | WarmStart | None = None,
     seed: int = 0,
     interval: Interval = Interval(),  # noqa: B008
+    guardrails: Sequence[Guardrail] = (),
 ) -> list[Estimate]:
     """What a target would have earned per round, by several methods in the order asked for.
 
@@ -224,19 +237,24 @@ def evaluate(
     block, and then trusted. The value is the average of these policies over the rows after the first block,
     which has no earlier ones. Rows must be in the order in which they were logged (`time=`), or in one that
     has nothing to do with what they say.
+
+    Metrics that rows have besides the reward (`rows.metrics`) are estimated too, each in estimates of its own
+    whose `metric` is its name, from the rows that have a value. Those of `guardrails`, or of the policy's
+    own, have intervals by their ranges. A policy with guardrails is told the values of the rows it plays.
     """
     for method in methods or ():
         check_choice("methods", method, METHODS)
+    intervals = intervals_of(rows, interval, (*getattr(target, "guardrails", ()), *guardrails))
     if is_learnt(target):
-        return evaluate_learnt(rows, target, methods or METHODS[1:], folds, ridge, warm_start, interval)
+        judged = methods or METHODS[1:]
+        return evaluate_learnt(rows, target, judged, folds, ridge, warm_start, interval, intervals)
     part = learnt_part(target)
     learnt = "" if part is None else f"{part.method}, from {part.rows} {named(part)}"
-    if getattr(target, "guardrails", ()):
-        raise ValueError("target must have no guardrails, got some: rows have one reward")
     if is_policy(target):
-        methods = methods or METHODS[:1]
-    else:
-        target = as_probabilities(target, rows, "an evaluation")
+        return evaluate_policy(
+            rows, target, methods or METHODS[:1], actions, warm_start, seed, interval, intervals, learnt
+        )
+    target = as_probabilities(target, rows, "an evaluation")
     shared: dict[str, Any] = {"warm_start": warm_start, "interval": interval}
     calls: dict[str, Callable[[], Estimate]] = {
         "replay": lambda: replay(rows, target, actions=actions, seed=seed, **shared),
@@ -244,8 +262,51 @@ def evaluate(
         "snips": lambda: snips(rows, target, **shared),
         "dr": lambda: doubly_robust(rows, target, model=model, folds=folds, ridge=ridge, **shared),
     }
-    found = [calls[method]() for method in methods or METHODS]
+    found = [replace(calls[method](), learnt=learnt) for method in methods or METHODS]
+    for metric, own in intervals.items():
+        part = target if target.ndim == 1 else target[np.isfinite(rows.metrics[metric])]
+        same: dict[str, Any] = {"methods": methods, "folds": folds, "ridge": ridge, "warm_start": warm_start}
+        estimates = evaluate(rows.about(metric), part, seed=seed, interval=own, **same)
+        found += [replace(estimate, learnt=learnt, metric=metric) for estimate in estimates]
+    return found
+
+
+def intervals_of(rows: Rows, interval: Interval, guardrails: Sequence[Guardrail]) -> dict[str, Interval]:
+    """How each metric of the rows is bounded: by the range of its guardrail, where there is one."""
+    ranges = {rail.name: rail.reward_range for rail in guardrails}
+    return {metric: replace(interval, reward_range=ranges.get(metric)) for metric in rows.metrics}
+
+
+def evaluate_policy(
+    rows: Rows,
+    policy: Target,
+    methods: Sequence[str],
+    actions: npt.ArrayLike | None,
+    warm_start: Rows | WarmStart | None,
+    seed: int,
+    interval: Interval,
+    intervals: Mapping[str, Interval],
+    learnt: str,
+) -> list[Estimate]:
+    """What a policy would have earned that learns as it plays, and had of each metric."""
+    for method in methods:
+        if method != "replay":
+            as_probabilities(policy, rows, method)  # says why not
+    seen, kept = replay_rows(rows, policy, actions, warm_start, seed, interval)
+    found = [kept_mean(seen, kept)]
+    for metric, own in intervals.items():
+        known = np.isfinite(rows.metrics[metric])
+        found.append(replace(kept_mean(seen.about(metric, own), kept[known]), metric=metric))
     return [replace(estimate, learnt=learnt) for estimate in found]
+
+
+def told_metrics(rows: Rows, policy: Target) -> dict[str, Floats]:
+    """The values that a policy with guardrails is told."""
+    names = [rail.name for rail in getattr(policy, "guardrails", ())]
+    for name in names:
+        if name not in rows.metrics:
+            raise ValueError(f"rows must have the metric {name!r} of the policy's guardrail, got none")
+    return {name: np.asarray(rows.metrics[name]) for name in names}
 
 
 def named(part: LearntPolicy) -> str:
@@ -261,8 +322,9 @@ def evaluate_learnt(
     ridge: float,
     warm_start: Rows | WarmStart | None,
     interval: Interval,
+    intervals: Mapping[str, Interval],
 ) -> list[Estimate]:
-    """What policies would have earned that are learnt from earlier blocks."""
+    """What policies would have earned that are learnt from earlier blocks, and had of each metric."""
     check_disjoint(rows, warm_start)
     if "replay" in methods:
         raise ValueError(f"methods must be ips, snips or dr for a {target} target, got 'replay'")
@@ -284,7 +346,12 @@ def evaluate_learnt(
         raise ValueError(f"interval must be auto or normal for dr with a fitted model, got {interval.kind!r}")
     seen = [Weighted.of(fitted.rows, chosen, method, interval, before=before) for method in methods]
     said = f"{target}, before each of {blocks - 1} blocks from all earlier rows; {len(before)} judge nothing"
-    return [replace(calls[by](rows), learnt=said) for by, rows in zip(methods, seen, strict=True)]
+    found = [calls[by](rows) for by, rows in zip(methods, seen, strict=True)]
+    del calls["dr"]  # its model is one of rewards
+    for metric, own in intervals.items():
+        some = [(by, rows.about(metric, own)) for by, rows in zip(methods, seen, strict=True) if by in calls]
+        found += [replace(calls[by](rows), metric=metric) for by, rows in some]
+    return [replace(estimate, learnt=said) for estimate in found]
 
 
 def learnt_choices(rows: Rows, fitted: Fitted, method: str, ridge: float) -> Floats:
@@ -304,8 +371,10 @@ def learnt_choices(rows: Rows, fitted: Fitted, method: str, ridge: float) -> Flo
 # -- pieces -----------------------------------------------------------------------------------------------
 
 
-def replayed(rows: Rows, agent: Agent, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
-    """The rows seen from a learning agent, and (n,) which it keeps.
+def replayed(
+    rows: Rows, agent: Agent, draws: Floats, interval: Interval, told: Mapping[str, Floats]
+) -> tuple[Weighted, Bools]:
+    """The rows seen from a learning agent, and (n,) which it keeps; it is `told` these metrics.
 
     Whatever the agent asks for, a row is kept with the same probability, the least propensity: how many are
     kept says nothing about their rewards. Where every row asks the same, it is asked again only after it has
@@ -324,7 +393,8 @@ def replayed(rows: Rows, agent: Agent, draws: Floats, interval: Interval) -> tup
         weights[i] = 1 / propensities[i]
         if draws[i] * propensities[i] < least:
             kept[i] = True
-            agent.update(choice, reward)
+            values = {name: column[i] for name, column in told.items() if np.isfinite(column[i])}
+            agent.update(choice, reward, **({"metrics": values} if values else {}))
     asking.check_end(agent, wanted, kept)
     played = np.bincount(rows.arms[kept], minlength=rows.k) / max(int(kept.sum()), 1)
     seen = Weighted(

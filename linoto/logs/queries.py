@@ -66,6 +66,8 @@ class Columns(NamedTuple):
     id: str | None = None  # what tells rows apart, where somebody asks
     candidates: str | None = None  # what could have been played in each row
     context: tuple[Column, ...] = ()  # those of the action itself too
+    metrics: tuple[str, ...] = ()  # besides the reward; a value of one may be missing
+    of_metric: bool = False  # whether `reward` is one of them
     notation: Notation = PLAIN  # of numbers that are text
 
     def roles(self) -> dict[str, str]:
@@ -75,7 +77,7 @@ class Columns(NamedTuple):
 
     def given(self) -> dict[str, str]:
         """The names in use, by role."""
-        found = self.roles()
+        found = self.roles() | {f"guardrail {name!r}": name for name in self.metrics}
         for column in self.context:
             role = f"{'vector' if column.holds == 'vector' else column.kind} {column.name!r}"
             found |= {role if f == column.name else f"{role} of {f!r}": f for f in column.reads}
@@ -100,6 +102,10 @@ class Columns(NamedTuple):
                 sql, _ = fields[field]
                 yield field, f"{sql}_given", [*column.faults_sql(sql, f"{sql}_given", field)]
 
+    def about(self, metric: str) -> Columns:
+        """The same with a metric in the place of the reward."""
+        return self._replace(reward=metric, metrics=(), of_metric=True)
+
 
 class RowRange(NamedTuple):
     """Consecutive rows of a file, and which of its columns means what."""
@@ -120,6 +126,7 @@ class RowRange(NamedTuple):
 NUMBER = "must be a finite number, got {value!r}{hint}"
 TIME = "the time must be a finite number or a date, got {value!r}"
 UNKNOWN = "unknown arm"
+MISSING = "missing value"  # of a metric, which may come late or never
 ROLES = {  # what can be wrong with each
     "item": (
         Fault("missing item", "item_given IS NULL", "the item is missing"),
@@ -172,14 +179,25 @@ def bad_values(columns: Columns) -> Iterator[BadValue]:
     """Everything that can be wrong with a row."""
     for role, name in columns.roles().items():
         for fault in ROLES[role]:
-            yield BadValue(fault, name, f"{role}_given")
+            yield BadValue(in_words(fault, columns), name, f"{role}_given")
+    for place, name in enumerate(columns.metrics):
+        test = f"m{place}_given IS NOT NULL AND (m{place} IS NULL OR NOT isfinite(m{place}))"
+        yield BadValue(Fault("value not understood", test, f"the value {NUMBER}"), name, f"m{place}_given")
     for field, given, faults in columns.faults():
         for fault in faults:
             yield BadValue(fault, field, given)
 
 
+def in_words(fault: Fault, columns: Columns) -> Fault:
+    """A fault of the reward, called that of a value where it is a metric."""
+    if not columns.of_metric:
+        return fault
+    kind, message = (text.replace("reward", "value") for text in (fault.kind, fault.message))
+    return fault._replace(kind=kind, message=message)
+
+
 def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -> None:
-    """Name the first bad row, its column and what it holds."""
+    """Name the first bad row, its column and what it holds; a metric may lack a value."""
     found = first_bad_row(connection, rows)
     if found is None:
         return
@@ -206,6 +224,9 @@ def select_given(rows: RowRange) -> str:
         parts.append(f"{quoted(name)} AS {role}_given")
         if role in forms:
             parts.append(f"{forms[role]} AS {role}")
+    for place, name in enumerate(columns.metrics):
+        value = Value(file.types[name], quoted(name), columns.notation)
+        parts += [f"{quoted(name)} AS m{place}_given", f"{value.number} AS m{place}"]
     for field, (sql, column) in columns.fields().items():
         value = Value(file.types[field], quoted(field), columns.notation)
         parts += [f"{quoted(field)} AS {sql}_given", f"{column.read_sql(value)} AS {sql}"]
@@ -341,6 +362,7 @@ def fetch_rows(connection: Connection, rows: RowRange) -> ResultColumns:
         shown = list_sql(rows.file.types[columns.candidates], "candidates_given")
         wanted.append(f"{shown} AS candidates")
     fields = [sql for sql, _ in columns.fields().values()]
+    wanted += [f"m{place}" for place in range(len(columns.metrics))]
     statement = f"""SELECT {", ".join(["row", "arm", *wanted, *fields])}, kind
         FROM ({select_checked(rows)}) ORDER BY row"""
     return fetch_arrays(connection, rows.file, statement)
@@ -348,11 +370,11 @@ def fetch_rows(connection: Connection, rows: RowRange) -> ResultColumns:
 
 def first_bad_row(connection: Connection, rows: RowRange) -> tuple[int, int, str | None] | None:
     """The first bad row, what is wrong with it by its place, and what it holds."""
-    shown = " ".join(
-        f"WHEN {place} THEN {text_sql(bad.given)}" for place, bad in enumerate(bad_values(rows.columns))
-    )
+    found = [*bad_values(rows.columns)]
+    shown = " ".join(f"WHEN {place} THEN {text_sql(bad.given)}" for place, bad in enumerate(found))
+    bad_kinds = ", ".join(str(place) for place, bad in enumerate(found) if bad.fault.kind != MISSING)
     statement = f"""SELECT row, kind, CASE kind {shown} END FROM ({select_checked(rows)})
-        WHERE kind IS NOT NULL ORDER BY row LIMIT 1"""
+        WHERE kind IN ({bad_kinds}) ORDER BY row LIMIT 1"""
     for row, kind, value in fetch_tuples(connection, rows.file, statement):
         return row, kind, value
     return None

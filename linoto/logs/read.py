@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,14 +15,16 @@ from linoto.core.cells import text_of
 from linoto.core.features.columns import Column
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
+from linoto.core.guardrail import Guardrail
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import check_arms
-from linoto.logs.asked import MAX_FEATURES, AskedColumns, Crosses, LogParts, asked_for
+from linoto.logs.asked import MAX_FEATURES, AskedColumns, AskedRecipe, Crosses, LogParts, asked_for
 from linoto.logs.feature_sums import MOST_LEVELS
 from linoto.logs.feature_sums import PART as FEATURE_PART
 from linoto.logs.features import LogFeatures, LoggedArms, LoggedContexts
+from linoto.logs.metrics import AskedGuardrail, asked_guardrails
 from linoto.logs.notation import Notation
 from linoto.logs.queries import (
     EVERY_ROW,
@@ -80,6 +82,8 @@ class Log:
     ends: RewardEnds | None = None  # None where every reward is 0 or 1, or where nobody looked
     notes: tuple[str, ...] = ()  # what was noticed while reading
     source: str = ""  # what was read, as messages call it
+    guardrails: tuple[Guardrail, ...] = ()  # metrics besides the reward, with practice's mean
+    metrics: Mapping[str, Log] = field(default_factory=dict)  # the log of each, in the reward's place
 
     @property
     def offline(self) -> Offline:
@@ -133,6 +137,8 @@ class Log:
         """What is kept of it, with what an audit found."""
         known: dict[str, Any] = {"arms": self.features.table(self.arms.names), "offline": self.offline}
         known |= {**vars(self.features), "source": self.source, "randomised": self.randomised}
+        known |= {"guardrails": self.guardrails}
+        known |= {"metrics": {name: metric.saved() for name, metric in self.metrics.items()}}
         return SavedLog(**known | audited)
 
 
@@ -219,6 +225,7 @@ def read_log(
     recipe: Recipe | None = None,
     propensity: str | None = None,
     time: str | None = None,
+    guardrails: Sequence[Guardrail | str] = (),
     min_count: int = 1,
     max_features: int = MAX_FEATURES,
     where: str | None = None,
@@ -241,8 +248,13 @@ def read_log(
     context shifts all items alike. Items with features in `arms` have no effects of their own, unless
     `item_effects`. Levels with fewer than `min_count` rows share one feature. `recipe` is that of an earlier
     log. `engine` says which threads read, or which Dask workers. `track` is called after each part.
+
+    `guardrails` are columns of metrics that must not suffer, by their names: each is read as the reward is,
+    and its `mean` is what the log has of it. A value may be missing. One may be written as a word, such as
+    "complaints:lower:budget=20": then values of 0 and 1 need no range.
     """
     check_arms(arms)
+    rails = asked_guardrails(guardrails)
     asked = asked_for(
         recipe,
         arms,
@@ -260,7 +272,13 @@ def read_log(
         raise ValueError("item must be the column of what was played where arms are given, got None")
     marks = Notation(decimal, thousands)
     named = Columns(reward=reward, item=item, propensity=propensity, time=time, notation=marks)
-    reading = Reading(asked, asked.complete(named), source_name(source), skip_bad, engine, track)
+    for rail in rails:
+        rail.check_direction()
+        check_metric(rail.name, asked.complete(named))
+    named = named._replace(metrics=tuple(rail.name for rail in rails))
+    reading = Reading(
+        asked, asked.complete(named), source_name(source), skip_bad, engine, track, guardrails=rails
+    )
     with open_rows(source, reading.columns, where) as (connection, files, notes):
         return reading.read(connection, files, arms, notes)
 
@@ -277,6 +295,7 @@ class Reading(NamedTuple):
     part: int = ARM_PART  # rows that are summed at a time by arm
     feature_part: int = FEATURE_PART  # and by features
     most_levels: int = MOST_LEVELS  # of a column that are counted
+    guardrails: tuple[AskedGuardrail, ...] = ()
 
     def read(
         self,
@@ -286,17 +305,43 @@ class Reading(NamedTuple):
         notes: tuple[str, ...] = (),
     ) -> Log:
         """The sums of these files by arm, and by features where rows have a context."""
-        columns, time = self.columns, self.columns.time
-        by_arm, by_features = self.asked.tracks(self.track)
         if arms is None:
             arms, more = self.find_arms(connection, files)
             notes = (*more, *notes)
         introduce_arms(connection, arms.names)
-        cut = None if time is None else time_cut(connection, files, columns)
+        plain = self._replace(columns=self.columns._replace(metrics=()))
+        cut = None if self.columns.time is None else time_cut(connection, files, plain.columns)
+        log = plain.sums(connection, files, arms, cut, notes)
+        if not self.guardrails:
+            return log
+        metrics = {
+            rail.name: plain.about(rail.name, log).sums(connection, files, arms, cut)
+            for rail in self.guardrails
+        }
+        known = (seen_in(metrics[rail.name], rail) for rail in self.guardrails)
+        return replace(log, guardrails=tuple(known), metrics=metrics)
+
+    def about(self, metric: str, log: Log) -> Reading:
+        """The same for a metric in the place of the reward, by the recipe that was learned."""
+        asked = self.asked if log.contexts is None else AskedRecipe(recipe=log.recipe)
+        return self._replace(columns=self.columns.about(metric), asked=asked, track=None)
+
+    def sums(
+        self,
+        connection: Connection,
+        files: Sequence[StagedFile],
+        arms: ArmTable,
+        cut: float | None,
+        notes: tuple[str, ...] = (),
+    ) -> Log:
+        """What rewards add up to, or the values of a metric in their place."""
+        columns, time = self.columns, self.columns.time
+        by_arm, by_features = self.asked.tracks(self.track)
         options = SumOptions(ids=arms.names, cut=cut, skip_bad=self.skip_bad, part=self.part)
         sums = sum_files(connection, files, columns, options, self.engine, by_arm)
         if not (sums.early.total or sums.late.total):
-            raise ValueError(f"{self.source} must have at least one usable row, got none")
+            of = f" with a value in {columns.reward!r}" if columns.of_metric else ""
+            raise ValueError(f"{self.source} must have at least one usable row{of}, got none")
         good = bool(sums.bad)
         parts = cut_parts(files, columns, size=self.feature_part, halves=cut is None, good_only=good)
         some = LogParts(
@@ -327,6 +372,21 @@ class Reading(NamedTuple):
         if item is None:
             return ArmTable.one_hot([EVERY_ROW], "item"), ()
         return self.asked.find_arms(connection, files, item, self.source, skip_bad=self.skip_bad)
+
+
+def check_metric(name: str, columns: Columns) -> None:
+    """Refuse a metric that is something else too."""
+    if name == columns.reward:
+        raise ValueError(f"guardrail {name!r} must be another column than the reward, got the same")
+    if name in (columns.item, columns.propensity) or any(name in column.reads for column in columns.context):
+        raise ValueError(
+            f"guardrail {name!r} must be a column of its own, got one that is read before a play"
+        )
+
+
+def seen_in(log: Log, rail: AskedGuardrail) -> Guardrail:
+    """A guardrail with what the log of its metric says."""
+    return rail.in_log(log.extent, binary=log.binary, mean=log.offline.reference, where=log.source)
 
 
 def find_extent(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.arrays import Bools, Ints
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.cells import text_of
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
@@ -42,6 +42,7 @@ def read_rows(
     candidates: str | None = None,
     id: str | None = None,
     time: str | None = None,
+    metrics: Sequence[str] = (),
     where: str | None = None,
     decimal: str = ".",
     thousands: str | None = None,
@@ -54,8 +55,9 @@ def read_rows(
     in A|C|D; where it is empty, as in an export, every arm could. In the order of `time` where it is named.
     Without an `id` column a row of a file is known by what the file holds and its place in it: the same file
     gives the same ids under any name, in any folder. A row of a table is not known at all. The first bad row
-    is a ValueError that names it; with `skip_bad` such rows are left out, and counted in `left_out`. `item`,
-    `arms`, `where`, `decimal` and `thousands` are those of `read_log`.
+    is a ValueError that names it; with `skip_bad` such rows are left out, and counted in `left_out`.
+    `metrics` are columns of numbers besides the reward, which may lack a value. `item`, `arms`, `where`,
+    `decimal` and `thousands` are those of `read_log`.
     """
     check_arms(arms)
     if recipe is not None:
@@ -67,6 +69,7 @@ def read_rows(
         time=time,
         id=id,
         candidates=candidates,
+        metrics=tuple(metrics),
         notation=Notation(decimal, thousands),
     )
     asked = asked_for(recipe)
@@ -88,6 +91,7 @@ def read_rows(
         recipe=recipe,
         context={field: values[sql] for field, (sql, _) in columns.fields().items()},
         candidates=values.get("candidates"),
+        metrics={name: as_values(values[f"m{place}"]) for place, name in enumerate(columns.metrics)},
         left_out=sum(file.rows + file.rejected for file in files) - len(values["arm"]),
     )
     return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
@@ -127,6 +131,11 @@ def fetch_good_rows(
             refuse_bad_row(connection, rows, names)
         refuse_rejected([rows.file])
     return {role: with_none(column[good]) for role, column in found.items()}
+
+
+def as_values(column: npt.NDArray[Any]) -> Floats:
+    """Values of a metric, NaN where there is none."""
+    return np.asarray(column, dtype=np.float64)  # None becomes NaN
 
 
 def with_none(column: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -50,6 +50,7 @@ class Rows:
     context: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)  # (n,) each column of the recipe
     candidates: Bools | None = None  # (n, k) what could be played; None: every arm
     left_out: int = 0  # bad rows of the source, which are not among these
+    metrics: Mapping[str, Floats] = field(default_factory=dict)  # (n,) besides the reward; NaN: no value
 
     def __post_init__(self) -> None:
         check_count("k", self.k)
@@ -69,6 +70,8 @@ class Rows:
             object.__setattr__(self, "propensities", as_propensities(self.propensities, self))
         if self.ids is not None:
             object.__setattr__(self, "ids", as_ids(self.ids, arms.size))
+        for name, values in self.metrics.items():
+            check_length(f"metrics[{name!r}]", np.asarray(values), arms.size)
         if self.names is not None and len(self.names) != self.k:
             raise ValueError(f"names must be one for each of the {self.k} arms, got {len(self.names)}")
 
@@ -106,7 +109,17 @@ class Rows:
             ids=None if self.ids is None else np.asarray(self.ids)[chosen],
             context={name: values[chosen] for name, values in self.context.items()},
             candidates=None if self.candidates is None else self.candidates[chosen],
+            metrics={name: np.asarray(values)[chosen] for name, values in self.metrics.items()},
         )
+
+    def about(self, metric: str) -> Rows:
+        """The rows that have a value of a metric, with it in the place of the reward."""
+        values = np.asarray(self.metrics[metric])
+        known = np.isfinite(values)
+        if not known.any():
+            raise ValueError(f"rows must have a value of {metric!r}, got none")
+        found = replace(self.take(known), rewards=values[known], metrics={})
+        return replace(found, left_out=self.left_out + int((~known).sum()))
 
     def uniform(self) -> Rows:
         """The same rows, if every arm that could be played was as likely as the others."""

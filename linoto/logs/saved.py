@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core import codec
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
+from linoto.core.guardrail import Guardrail
 from linoto.core.offline import Offline, as_offline
 from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.verdicts import Findings, findings_of
 from linoto.logs.arms import ArmTable, Encoding
-from linoto.logs.features import OF_MOMENTS, ArmFeatures, ContextFeatures, LogFeatures
+from linoto.logs.features import OF_MOMENTS, ArmFeatures, ContextFeatures, LogFeatures, Stored
 
 FORMAT = 1
+OF_METRIC = "metric_{}_"  # before the names of the arrays of a metric, by its place
 SAVED = "what linoto audit --save wrote"
 JUDGED = ("verdict", "reasons", "verdict_of_log", "reasons_of_log", "least_misfit")
 AUDITED = ("stated", "source", *JUDGED, "drift", "randomised")
@@ -89,6 +92,8 @@ class SavedLog(Audited):
     offline: Offline
     recipe: Recipe | None = None
     moments: Moments | None = None
+    guardrails: tuple[Guardrail, ...] = ()  # metrics besides the reward, with practice's mean
+    metrics: Mapping[str, SavedLog] = field(default_factory=dict)  # the log of each, in the reward's place
 
     @classmethod
     def of_moments(cls, recipe: Recipe, moments: Moments, **audited: Any) -> SavedLog:
@@ -135,11 +140,19 @@ class SavedLog(Audited):
         larger = self.features.with_items(names, values)
         items = larger.recipe.items
         return replace(
-            self, arms=larger.table(items), offline=padded(self.offline, len(items)), **larger.to_create
+            self,
+            arms=larger.table(items),
+            offline=padded(self.offline, len(items)),
+            metrics={name: metric.with_items(names, values) for name, metric in self.metrics.items()},
+            **larger.to_create,
         )
 
     def save(self, path: str | Path) -> Path:
         """Write it as npz, never pickle. `linoto certificate` and `linoto preview` read it too."""
+        return write_arrays(Path(path), *self.packed())
+
+    def packed(self) -> Stored:
+        """The header of a file, and its arrays; those of metrics behind the place of each."""
         more, arrays = self.features.stored
         header = {
             "format": FORMAT,
@@ -153,7 +166,13 @@ class SavedLog(Audited):
         arrays |= {"names": np.array(self.names), "pulls": log.pulls, "reward_sums": log.reward_sums}
         if log.reward_squares is not None:
             arrays["reward_squares"] = log.reward_squares
-        return write_arrays(Path(path), header, arrays)
+        if self.guardrails:
+            header["guardrails"] = codec.encode(self.guardrails)
+        for place, (name, metric) in enumerate(self.metrics.items()):
+            of_metric, sums = metric.packed()
+            header.setdefault("metrics", []).append({"name": name, "header": of_metric})
+            arrays |= {f"{OF_METRIC.format(place)}{array}": values for array, values in sums.items()}
+        return header, arrays
 
 
 def padded(log: Offline, k: int) -> Offline:
@@ -217,6 +236,9 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
     audited = {name: header[name] for name in AUDITED if name in header}
     for name in ("stated", "reasons", "reasons_of_log"):
         audited[name] = tuple(audited.get(name, ()))
+    if "guardrails" in header:
+        audited["guardrails"] = tuple(from_dict(rail) for rail in header["guardrails"])
+        audited["metrics"] = unpack_metrics(header.get("metrics", ()), arrays)
     if "gram" in arrays:
         moments = Moments(**{name: as_scalar(array) for name, array in arrays.items()})
         recipe = Recipe.from_dict(header["recipe"])
@@ -241,6 +263,19 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
         )
     offline = as_offline(Offline(**arrays), len(arms.names))
     return SavedLog(arms=arms, offline=offline, confidence=confidence, **found, **audited)
+
+
+def unpack_metrics(
+    headers: Sequence[Mapping[str, Any]], arrays: dict[str, npt.NDArray[Any]]
+) -> dict[str, SavedLog]:
+    """The logs of metrics, whose arrays are taken out of those of the file."""
+    found = {}
+    for place, metric in enumerate(headers):
+        start = OF_METRIC.format(place)
+        names = [name for name in arrays if name.startswith(start)]
+        own = {name.removeprefix(start): arrays.pop(name) for name in names}
+        found[metric["name"]] = unpack(metric["header"], own)
+    return found
 
 
 def check_features(moments: Moments, recipe: Recipe) -> None:

@@ -24,7 +24,7 @@ GATES = ("promise", "gate", "budget")  # what each gate promises, and which of t
 def write_audit(
     path: Path,
     audit: Audit,
-    estimates: Sequence[dict[str, str]] = (),
+    estimates: Sequence[Sequence[dict[str, str]]] = (),
     *,
     cautions: Sequence[str] = (),
     source: str,
@@ -32,9 +32,12 @@ def write_audit(
 ) -> Path:
     """Write the page; the same arguments write the same bytes.
 
-    `estimates` are what the log's own model would earn, one row each, with `cautions` about them.
+    `estimates` are what the log's own model would earn, and have of each metric: tables of one row for each
+    method, with `cautions` about them.
     """
     offline, unseen, certificate = audit.log.offline, audit.coverage.unseen, audit.certificate
+    metrics = [(metric.guardrail.name, metric.facts()) for metric in audit.metrics]
+    of_metrics = [fact for _, rows in metrics for fact in rows]
     facts, elsewhere = audit.facts(), ("verdict", "because", "note", *GATES)
     return write_page(
         path,
@@ -49,12 +52,16 @@ def write_audit(
         pictures=pictures(audit),
         assumed=[row for row in facts if row[0].startswith(ASSUMED)],
         found=[
-            row for row in facts if row[0] not in elsewhere and not row[0].startswith((*ASSUMED, "promise"))
+            row
+            for row in facts
+            if row[0] not in elsewhere
+            and not row[0].startswith((*ASSUMED, "promise"))
+            and row not in of_metrics
         ],
+        metrics=metrics,
         promise=[] if certificate is None else promise_rows(certificate, audit.horizon),
         gates=[row for row in facts if row[0] in GATES] if audit.several_gates else [],
-        heads=list(estimates[0]) if estimates else [],
-        estimates=[list(found.values()) for found in estimates],
+        estimates=[(list(rows[0]), [list(found.values()) for found in rows]) for rows in estimates],
         cautions=[sentence(text) for text in cautions],
         arms=arm_rows(audit),
         never_pulled=f"; never pulled: {names_of(audit.log.arms.names, unseen)}" if unseen.size else "",

@@ -374,5 +374,5 @@ def test_rows_that_built_a_warm_start_cannot_judge_a_policy_in_contexts() -> Non
     rail = linoto.Guardrail("complaints", reward_range=(0, 1), budget=20)
     clicks = linoto.Confidence(noise="bounded", reward_range=(0, 1))
     policy = linoto.Gated(gate=linoto.Control(budget=20), confidence=clicks, guardrails=(rail,))
-    with pytest.raises(ValueError, match="target must have no guardrails, got some"):
+    with pytest.raises(ValueError, match="rows must have the metric 'complaints'"):
         evaluate(rows, policy)

@@ -1,0 +1,168 @@
+"""Are the metrics of guardrails to be counted on? The tests of the reward, of each metric in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from linoto.audit.assume import contradictions, limits_of_rewards
+from linoto.audit.content import dropped_reasons, dropped_share, too_few_events
+from linoto.audit.drift import Drift, drift_dict, drift_fact, drift_reasons
+from linoto.audit.means import MeansOfArms, means_of
+from linoto.audit.noise import Noise, noise_fact
+from linoto.audit.tails import Tails, tails_facts
+from linoto.core.certificates import mean_interval
+from linoto.core.confidence import Confidence
+from linoto.core.gates import Control
+from linoto.core.guardrail import Guardrail
+from linoto.core.hints import amount, as_sure_as
+from linoto.core.intervals import Limits
+from linoto.core.validation import rounded_up
+from linoto.core.verdicts import Findings
+from linoto.logs.read import Log
+from linoto.logs.rows import Rows
+
+WIDE = 10.0  # times as wide as what the log has, from which a range is worth narrowing
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MetricFindings:
+    """What was found of a metric."""
+
+    guardrail: Guardrail
+    means: MeansOfArms  # with its values in the place of rewards
+    confidence: Confidence  # its part of delta
+    interval: Limits | None  # where the true mean of what was logged lies; None: a value left the range
+    noise: Noise | None
+    tails: Tails | None
+    drift: Drift | None
+
+    @property
+    def log(self) -> Log:
+        """The log of the metric."""
+        return self.means.log
+
+    @property
+    def gate(self) -> Control:
+        """What keeps its promise."""
+        return Control(budget=self.guardrail.budget, epsilon=self.guardrail.rate)
+
+    def weighed(self) -> Findings:
+        """What speaks against counting on it, each sentence with its name."""
+        log, centre = self.log, self.means.centre
+        left = contradictions(log, self.confidence, least_noise=0.0, farthest=(), shortest=0.0)
+        few = too_few_events(log)
+        return Findings(
+            against=self.told(*dropped_reasons(log), *drift_reasons(self.drift, log, centre), *left),
+            missing=self.told(*([f"{few}: more rows would help"] if few else [])),
+            promise=self.told(*self.closed()),
+        )
+
+    def told(self, *sentences: str) -> tuple[str, ...]:
+        """Sentences about this metric."""
+        return tuple(f"{self.guardrail.name}: {in_values(text)}" for text in sentences)
+
+    def closed(self) -> Iterator[str]:
+        """Why its ledger would never open, if so."""
+        if not self.gate.opens(self.confidence):
+            yield (
+                f"with a budget of {amount(self.guardrail.budget)} nothing is learned before it is spent: "
+                f"give {amount(rounded_up(self.gate.opening(self.confidence)))} or more, or a small rate"
+            )
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What a person reads, line by line."""
+        name, log = self.guardrail.name, self.log
+        rows = [(name, self.headline), ("values", self.values_fact())]
+        if log.bad:
+            kinds = ", ".join(f"{kind} {count:,}" for kind, count in log.bad.items() if count)
+            rows.append(("left out", f"{dropped_share(log):.2%} of {log.rows:,} rows: {kinds}"))
+        if log.extent[1] - log.extent[0] < self.width / WIDE:
+            rows.append(("range", "much wider than what was logged: a budget is counted in its width"))
+        rows.append(("noise", noise_fact(self.noise, self.means.centre)))
+        rows += tails_facts(None if log.binary else self.tails, log, self.means.centre._replace(no_tails=""))
+        rows.append(("steady?", drift_fact(self.drift, log, self.means.why_no_drift())))
+        return [(part if part == name else f"{name}: {part}", in_values(text)) for part, text in rows]
+
+    @property
+    def headline(self) -> str:
+        """What is better of it, and what is promised."""
+        better = "lower" if self.guardrail.lower_is_better else "higher"
+        return f"{better} is better; {self.guardrail.text('practice')}"
+
+    @property
+    def width(self) -> float:
+        """Of its range: what one round can lose."""
+        low, high = self.guardrail.reward_range
+        return high - low
+
+    def values_fact(self) -> str:
+        """The mean with its interval, the extremes and the range."""
+        low, high = (end + 0.0 for end in self.log.extent)  # never "-0"
+        mean, within = amount(self.log.offline.reference + 0.0), ""
+        if self.interval is not None:
+            mean, *ends = as_sure_as(self.log.offline.reference, *self.interval)
+            within = f"; the true mean of what was logged lies in [{', '.join(ends)}]"
+        ends = [amount(end) for end in self.guardrail.reward_range]
+        return f"mean {mean}, from {amount(low)} to {amount(high)}, range [{', '.join(ends)}]{within}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        log, found = self.log, self.weighed()
+        return {
+            "guardrail": asdict(self.guardrail),
+            "rows": {"used": log.offline.total, "bad": log.bad},
+            "mean": log.offline.reference,
+            "mean_interval": self.interval,
+            "low": log.extent[0],
+            "high": log.extent[1],
+            "noise": None if self.noise is None else asdict(self.noise),
+            "tails": None if self.tails is None else asdict(self.tails) | {"heavy": self.tails.heavy},
+            "drift": None if self.drift is None else drift_dict(self.drift, log),
+            "least_budget": self.gate.opening(self.confidence),
+            "reasons": [*found.against, *found.missing, *found.promise],
+        }
+
+
+SAID_OF_VALUES = {r"\breward": "value", r"\bdid not earn\b": "did not have", r"\bearned\b": "had"}
+
+
+def in_values(text: str) -> str:
+    """A sentence of a test of rewards, said of values."""
+    for pattern, word in SAID_OF_VALUES.items():
+        text = re.sub(pattern, word, text)
+    return text
+
+
+def look_at_metrics(
+    log: Log, rows: Rows | None, *, delta: float, adaptive: bool
+) -> tuple[MetricFindings, ...]:
+    """What the tests of the reward find in each metric of a log."""
+    share = delta / (1 + len(log.guardrails))
+    return tuple(look_at_metric(log, rows, rail, delta=share, adaptive=adaptive) for rail in log.guardrails)
+
+
+def look_at_metric(
+    log: Log, rows: Rows | None, rail: Guardrail, *, delta: float, adaptive: bool
+) -> MetricFindings:
+    """What they find in one."""
+    own = rows.about(rail.name) if rows is not None and rail.name in rows.metrics else None
+    means = means_of(log.metrics[rail.name], own)
+    known = Confidence(
+        noise="bounded", reward_range=rail.reward_range, delta=delta, design=means.design(adaptive=adaptive)
+    )
+    limits = limits_of_rewards(means.log, known)
+    offline = means.log.offline
+    squares = None if offline.reward_squares is None else float(offline.reward_squares.sum())
+    total = float(offline.reward_sums.sum())
+    return MetricFindings(
+        guardrail=rail,
+        means=means,
+        confidence=known,
+        interval=None if limits is None else mean_interval(total, offline.total, squares, known, limits),
+        noise=means.noise(limits=limits, adaptive=adaptive),
+        tails=means.tails(),
+        drift=means.drift(),
+    )

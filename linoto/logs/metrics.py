@@ -1,0 +1,133 @@
+"""Columns of a log that are guardrails: as they are asked for, and as the log shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from linoto.core.guardrail import Guardrail, as_guardrails
+from linoto.core.hints import nearest
+from linoto.core.validation import exact
+
+FORM = "COLUMN:lower or COLUMN:higher, with :budget=AMOUNT, :rate=AMOUNT or :range=LOW..HIGH behind it"
+DIRECTIONS = {"lower": True, "higher": False}
+SETTINGS = ("budget", "rate", "range")
+
+
+@dataclass(frozen=True)
+class AskedGuardrail:
+    """A guardrail as far as it was said; the rest is in the log, or was said when the log was read.
+
+    >>> AskedGuardrail.of("complaints:lower:budget=20").budget
+    20.0
+    """
+
+    name: str
+    lower_is_better: bool | None = None
+    budget: float | None = None
+    rate: float | None = None
+    reward_range: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, text: str) -> AskedGuardrail:
+        """As it is written in one word."""
+        name, *parts = text.split(":")
+        if not name.strip():
+            raise ValueError(f"a guardrail must be {FORM}, got {text!r}")
+        said: dict[str, Any] = {}
+        for part in parts:
+            key, value = setting_of(part, text)
+            if key in said:
+                raise ValueError(f"guardrail {name!r} must say its {words_of(key)} once, got {text!r}")
+            said[key] = value
+        return cls(name, **said)
+
+    @classmethod
+    def as_is(cls, rail: Guardrail) -> AskedGuardrail:
+        """One of which everything is known."""
+        return cls(**{field.name: getattr(rail, field.name) for field in fields(cls)})
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What was said of it."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def over(self, known: Guardrail) -> Guardrail:
+        """A guardrail that is known, with what was said now. An amount replaces both: budget and rate."""
+        said = self.said
+        amounts = {"budget": 0.0, "rate": 0.0} if {"budget", "rate"} & set(said) else {}
+        return replace(known, **amounts | said)
+
+    def check_direction(self) -> None:
+        """Refuse one that does not say what is better: the wrong one would promise the opposite."""
+        if self.lower_is_better is None:
+            raise ValueError(f"guardrail {self.name!r} must say whether lower or higher is better: {FORM}")
+
+    def alone(self) -> Guardrail:
+        """The guardrail where no log says more of it."""
+        self.check_direction()
+        if self.reward_range is None:
+            raise ValueError(
+                f"guardrail {self.name!r} must have a range, got none and no values of it: give "
+                f"{self.name}:{'lower' if self.lower_is_better else 'higher'}:range=LOW..HIGH"
+            )
+        return Guardrail(**self.said)
+
+    def in_log(self, extent: tuple[float, float], *, binary: bool, mean: float, where: str) -> Guardrail:
+        """The guardrail with what a log says: the range of values that are 0 or 1, and practice's mean."""
+        low, high = extent
+        if self.reward_range is None and not binary:
+            raise ValueError(
+                f"guardrail {self.name!r} must have a range, got none, and its values in {where} are from "
+                f"{exact(low)} to {exact(high)}: say the ends that no value can leave, as range=LOW..HIGH"
+            )
+        limits = self.reward_range or (0.0, 1.0)
+        made = replace(self, reward_range=limits).alone()
+        return replace(made, mean=min(max(mean, made.reward_range[0]), made.reward_range[1]))
+
+
+def setting_of(part: str, text: str) -> tuple[str, Any]:
+    """One of the settings behind the name of a column."""
+    if part in DIRECTIONS:
+        return "lower_is_better", DIRECTIONS[part]
+    key, mark, value = part.partition("=")
+    if not mark or key not in SETTINGS:
+        hint = nearest(key, (*DIRECTIONS, *SETTINGS)) or f": it must be {FORM}"
+        raise ValueError(f"guardrail {text!r} has a part {part!r} that is not known{hint}")
+    try:
+        if key != "range":
+            return key, float(value)
+        low, high = value.split("..")
+        return "reward_range", (float(low), float(high))
+    except ValueError:
+        form = "LOW..HIGH, such as 0..1" if key == "range" else "a number"
+        raise ValueError(f"guardrail {text!r}: {key} must be {form}, got {value!r}") from None
+
+
+def words_of(key: str) -> str:
+    """A setting as messages call it."""
+    return {"lower_is_better": "direction", "reward_range": "range"}.get(key, key)
+
+
+def asked_guardrails(given: Any) -> tuple[AskedGuardrail, ...]:
+    """Guardrails as they are asked for: as `linoto.Guardrail`, or written in a word."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"guardrails must be a list of linoto.Guardrail, got {type(given).__name__}")
+    found = [AskedGuardrail.of(rail) if isinstance(rail, str) else rail for rail in given]
+    as_guardrails([rail for rail in found if not isinstance(rail, AskedGuardrail)])
+    asked = tuple(AskedGuardrail.as_is(rail) if isinstance(rail, Guardrail) else rail for rail in found)
+    names = [rail.name for rail in asked]
+    if len(set(names)) < len(names):
+        raise ValueError(f"guardrails must have names of their own, got {', '.join(names)}")
+    return asked
+
+
+def restated(known: Sequence[Guardrail], asked: Sequence[AskedGuardrail]) -> tuple[Guardrail, ...]:
+    """Guardrails of a log with what is said of them now, and others of which the log knows nothing."""
+    said = {rail.name: rail for rail in asked}
+    kept = [said.pop(rail.name).over(rail) if rail.name in said else rail for rail in known]
+    for name in said:
+        if hint := nearest(name, [rail.name for rail in known]):
+            raise ValueError(f"there is no guardrail {name!r} in the statistics{hint}")
+    return (*kept, *(rail.alone() for rail in said.values()))

@@ -1,0 +1,94 @@
+"""The metrics of guardrails are judged like the reward, by the same tests."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.guarded_logs import KINDS, guarded_table
+
+from linoto import audit_log, read_log, read_rows
+from linoto.audit.audit import Audit
+from linoto.audit.metrics import MetricFindings
+
+COLUMNS: dict[str, Any] = {"item": "arm", "reward": "click"}
+COMPLAINTS = "complaint:lower:budget=20"
+
+
+def audited(kind: str, *guardrails: str, **world: Any) -> Audit:
+    table = guarded_table(**world)
+    log = read_log(table, **COLUMNS, **KINDS[kind], guardrails=guardrails)
+    rows = None
+    if kind == "contexts":
+        names = [rail.name for rail in log.guardrails]
+        rows = read_rows(table, reward="click", recipe=log.recipe, metrics=names)
+    return audit_log(log, rows)
+
+
+def found_of(audit: Audit) -> MetricFindings:
+    (metric,) = audit.metrics
+    return metric
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", ["minutes", "complaint"])
+def test_a_metric_is_judged_as_if_it_were_the_reward(kind: str, metric: str) -> None:
+    metric_of = found_of(audited(kind, f"{metric}:lower:range=0..30:budget=900", missing=0.0))
+    table = guarded_table(missing=0.0)
+    log = read_log(table, item="arm", reward=metric, **KINDS[kind])
+    rows = None
+    if kind == "contexts":
+        rows = read_rows(table, reward=metric, recipe=log.recipe)
+    alone = audit_log(log, rows, noise="bounded", reward_range=(0.0, 30.0))
+    assert metric_of.noise is not None and alone.noise is not None
+    assert asdict(metric_of.noise) == asdict(alone.noise)
+    assert metric_of.drift is not None and alone.drift is not None
+    assert metric_of.drift.combined == alone.drift.combined
+    assert (metric_of.tails is None) == (alone.tails is None)
+    if metric_of.tails is not None and alone.tails is not None:
+        assert metric_of.tails.farthest == alone.tails.farthest
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_guardrails_of_a_sound_log_leave_its_verdict_alone(kind: str) -> None:
+    plain, guarded = audited(kind), audited(kind, COMPLAINTS, "minutes:lower:range=0..30:budget=600")
+    assert (guarded.verdict, guarded.reasons) == (plain.verdict, plain.reasons)
+    names = [name for name, _ in guarded.facts()]
+    assert {"complaint", "complaint: values", "complaint: steady?", "minutes: noise"} <= set(names)
+    data = guarded.to_dict()["metrics"]
+    assert [metric["guardrail"]["name"] for metric in data] == ["complaint", "minutes"]
+    low, high = data[0]["mean_interval"]
+    assert low < data[0]["mean"] < high
+    assert "metrics" not in plain.to_dict()
+    assert "reward" not in " ".join(text for name, text in guarded.facts() if name.startswith("complaint"))
+
+
+SPOILT = {
+    "a value left its range": ("minutes:lower:range=0..12:budget=300", {}, "do not trust", "never to leave"),
+    "too many are missing": (COMPLAINTS, {"missing": 0.05}, "do not trust", "of the rows are bad"),
+    "it drifts": (COMPLAINTS, {"drift": 0.2}, "do not trust", "did not have late what they had early"),
+    "too few events": (COMPLAINTS, {"rate": 0.001}, "not yet", "too few events to say"),
+    "nothing may be lost": ("complaint:lower", {}, "not yet", "nothing is learned before it is spent"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", SPOILT)
+def test_what_is_wrong_with_a_metric_is_said_by_its_name_and_weighed(kind: str, how: str) -> None:
+    rail, world, verdict, reason = SPOILT[how]
+    audit = audited(kind, rail, **world)
+    assert audit.verdict == verdict
+    name = rail.partition(":")[0]
+    assert [text for text in audit.reasons if text.startswith(f"{name}: ") and reason in text]
+
+
+def test_the_least_budget_that_learns_is_what_the_gate_takes() -> None:
+    least = found_of(audited("arms", COMPLAINTS)).to_dict()["least_budget"]
+    for budget, verdict in ((least * 0.99, "not yet"), (least * 1.01, "deploy")):
+        assert audited("arms", f"complaint:lower:budget={budget!r}").verdict == verdict
+    wide = found_of(audited("arms", "complaint:lower:range=0..50:budget=9999"))
+    assert wide.to_dict()["least_budget"] == pytest.approx(50 * least)
+    assert [text for name, text in wide.facts() if name == "complaint: range"]
+    assert np.isfinite(least)

@@ -1,0 +1,97 @@
+"""`--guardrail`: one option wherever a log is read; what was said once is used by the next command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from helpers.exits import run
+from helpers.guarded_logs import guarded_table, write_guarded
+
+from linoto.logs.saved import load
+
+LOG = ["--item", "arm", "--reward", "click"]
+RAILS = ["--guardrail", "complaint:lower:budget=20", "--guardrail", "minutes:lower:range=0..30:budget=600"]
+CONTEXTS = {"arms": [], "contexts": ["--category", "country", "--cross", "item", "country"]}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_guarded(tmp_path_factory.mktemp("log") / "clicks.csv", guarded_table())
+
+
+@pytest.mark.parametrize("kind", CONTEXTS)
+def test_an_audit_has_a_section_for_each_metric_and_saves_them(
+    kind: str, log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, stats = tmp_path / "audit.html", tmp_path / "stats.npz"
+    words = [*LOG, *CONTEXTS[kind], "--propensity", "p", *RAILS]
+    assert run("audit", log, *words, "--out", str(page), "--save", str(stats)) == 0
+    text = capsys.readouterr().out
+    assert "complaint: values" in text and "minutes: steady?" in text
+    html = page.read_text()
+    assert "The guardrail complaint" in html and "The guardrail minutes" in html
+    assert [rail.name for rail in load(stats).guardrails] == ["complaint", "minutes"]
+    assert ("complaint per round" in text) == (kind == "contexts")  # what its own model would have of it
+    assert run("audit", log, *words, "--json") == 0
+    assert [one["guardrail"]["name"] for one in json.loads(capsys.readouterr().out)["metrics"]] == [
+        "complaint",
+        "minutes",
+    ]
+    assert run("certificate", str(stats), "--budget", "40", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [rail["name"] for rail in found["certificate"]["guardrails"]] == ["complaint", "minutes"]
+    assert found["policy"]["gate"]["type"] == "Control"
+
+
+def test_a_certificate_has_a_line_for_each_metric_with_what_is_said_now(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stats = str(tmp_path / "stats.npz")
+    assert run("audit", log, *LOG, *RAILS, "--save", stats) == 0
+    capsys.readouterr()
+    assert run("certificate", stats, "--budget", "40", "--guardrail", "complaint:rate=0.01") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "complaint at most 0.01 a round more than current practice" in text
+    assert "minutes at most 600 more than current practice" in text
+
+
+@pytest.mark.parametrize("kind", CONTEXTS)
+def test_evaluate_has_a_table_for_each_metric(
+    kind: str, log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*LOG, *CONTEXTS[kind], "--propensity", "p", "--play", "b", "--guardrail", "complaint:lower"]
+    assert run("evaluate", log, *words) == 0
+    assert "complaint per round" in capsys.readouterr().out
+    assert run("evaluate", log, *words, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["estimates"]
+    assert [one.get("metric", "") for one in found] == [""] * 4 + ["complaint"] * 4
+
+
+@pytest.mark.parametrize(
+    "said, why",
+    [
+        ("complaint:lowr", "did you mean 'lower'?"),
+        ("complaint:lower:budget=few", "budget must be a number"),
+        ("complaint", "must say whether lower or higher is better"),
+        ("minutes:lower", "must have a range"),
+        ("complaints:lower", "did you mean 'complaint'?"),
+    ],
+)
+def test_a_wrong_guardrail_is_one_sentence(
+    said: str, why: str, log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("audit", log, *LOG, "--guardrail", said) in (1, 2)
+    told = capsys.readouterr().err
+    assert why in told and told.count("\n") == 1 and "Traceback" not in told
+
+
+def test_guardrails_are_for_a_gate_that_takes_them(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stats = str(tmp_path / "stats.npz")
+    assert run("audit", log, *LOG, *RAILS, "--save", stats) == 0
+    capsys.readouterr()
+    assert run("certificate", stats, "--policy", "LinOtO") == 1
+    assert "--guardrail is for Gated" in capsys.readouterr().err
