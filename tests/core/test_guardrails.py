@@ -487,3 +487,19 @@ def test_a_policy_with_guardrails_is_plain_data() -> None:
 def test_bad_input_is_named(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_values_that_never_come_leave_nothing_but_their_worst() -> None:
+    """Nothing is kept for them any more, no room changes, and they are refused if they come after all."""
+    agent = gated().start(ACTIONS, LOG, rng=1)
+    decision = agent.decide()
+    agent.update(decision, 1.0, metrics={"margin": 1.0})
+    assert agent.awaits_metrics(decision) == ("complaints",)
+    rooms = agent.rooms
+    agent.lose_metrics(decision)
+    assert agent.awaits_metrics(decision) == () and agent.rooms == rooms and not agent.running.rails.tickets
+    with pytest.raises(ValueError, match="decision must await its complaints"):
+        agent.observe(decision, metrics={"complaints": 0.0})
+    again = agent.snapshot()
+    agent.lose_metrics(decision)
+    assert agent.snapshot() == again

@@ -114,6 +114,7 @@ const ADVICE = {
   promise: "Check first that rewards arrive, and are counted as in the log. If so, the log no longer describes your world: make a new loop with a newer log, or with a Control gate, which compares with practice as it is now.",
   drift: "The log no longer describes your world, so a promise about it means little. Make a new loop with a newer log, or with a Control gate, which compares with practice as it is now.",
   practice: "What was explored earns less than practice. See under “Arms” what was tried, and explore again with other arms or another policy.",
+  guardrail: "What was explored is worse for this metric than practice. See under “Guardrails” how much may still be lost, and under “Arms” what was tried: remove the arm that is to blame, or explore again with other arms.",
   restored: "Rewards and decisions after the backup are missing. Check that callers go on as they should, then answer this.",
 };
 const UNKNOWN = "Find out why before it goes on.";

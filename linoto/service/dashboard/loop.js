@@ -8,6 +8,7 @@ import { colourOf } from "./colours.js";
 import { decisionList } from "./decisions.js";
 import { el, part, say, show } from "./dom.js";
 import { explainWords } from "./explain.js";
+import { guardrailTable } from "./guardrails.js";
 import { count, moment, number, percent, signed, within } from "./format.js";
 import { GROUP, PLAYED, PLAYED_BY_COIN, counted, groupsOf, noControl, notes, shares, story, switched, unitOf } from "./words.js";
 
@@ -70,6 +71,9 @@ export function openLoop(root, name, refresh) {
     asked = false;
     showNumbers($, report);
     showCharts($, loop, history.points);
+    const guardrails = guardrailTable(loop);
+    $("guardrails").hidden = guardrails.length === 0;
+    show($("guardrails"), ...guardrails);
     showGroups($, loop);
     showWatch($, report);
     const dotted = loop.reference === null ? "" : `; the dotted line is what practice earned in the log, ${number(loop.reference)}`;
@@ -102,15 +106,15 @@ function showState($, loop) {
   const came = loop.arm_changes.slice(earlier).map(({ at, by, text }) => el("li", {}, `${moment(at)}, ${by}: ${text}.`));
   show($("arm-changes"), ...came.reverse(), ...(earlier ? [el("li", {}, `and ${count(earlier, "earlier change")}, listed under “What is promised”`)] : []));
   const open = loop.alarms.filter(({ answered }) => !answered);
-  show($("alarms"), ...Map.groupBy(open, ({ kind }) => kind).entries().map(([kind, some]) => alarmBox(kind, some, loop)));
+  show($("alarms"), ...Map.groupBy(open, ({ kind, metric }) => `${kind} ${metric}`).values().map((some) => alarmBox(some, loop)));
   $("answer").hidden = open.length === 0 || loop.archived;
   const answered = loop.alarms.length - open.length;
   say($("answered"), answered ? `${count(answered, "alarm")} answered, the last ${moment(loop.alarms[answered - 1].at)}` : "");
 }
 
-/** Alarms of one kind in one box: what happened, what to do, and when. */
-function alarmBox(kind, alarms, loop) {
-  const { at, message } = alarms.at(-1), restored = kind === "restored";
+/** Alarms of one kind, about one metric, in one box: what happened, what to do, and when. */
+function alarmBox(alarms, loop) {
+  const { kind, at, message } = alarms.at(-1), restored = kind === "restored";
   const stopped = alarms.some((alarm) => loop.switched_by === `${kind} alarm` && loop.switched_at === alarm.at);
   const when = alarms.length > 1 ? `${number(alarms.length)} times, from ${moment(alarms[0].at)} to ${moment(at)}` : moment(at);
   return el(
@@ -264,14 +268,16 @@ function showGroups($, loop) {
 }
 
 function showWatch($, { loop, certificate }) {
-  const meters = WATCHED.filter(([field]) => loop[field] !== null).map(([field, limit, text]) => {
-    const { word, way, kind } = healthOf(loop[field], loop[limit]);
+  const watched = WATCHED.filter(([field]) => loop[field] !== null).map(([field, limit, text]) => [loop[field], loop[limit], text]);
+  const guarded = loop.metrics.map((metric) => [metric.evidence_for_practice, metric.practice_alarm_at, `that ${metric.name} would be better with practice`]);
+  const meters = [...watched, ...guarded].map(([evidence, limit, text]) => {
+    const { word, way, kind } = healthOf(evidence, limit);
     return el(
       "p",
       {},
       el("strong", { class: kind }, word),
-      `: evidence ${text} is ${amountOf(loop[field])}`,
-      el("span", { class: "soft" }, ` (an alarm at ${amountOf(loop[limit])})`),
+      `: evidence ${text} is ${amountOf(evidence)}`,
+      el("span", { class: "soft" }, ` (an alarm at ${amountOf(limit)})`),
       el("meter", { min: 0, max: 1, low: 0.5, high: 0.8, optimum: 0, value: way.toFixed(3), "aria-label": `how far the evidence ${text} has come to an alarm` }),
     );
   });
