@@ -15,6 +15,7 @@ from linoto.cli.usage import Commands, Parser, described
 
 DATABASE = Path("loops.sqlite")
 RESTORED = "next: `linoto serve`, then set the mode of each loop, on its page or with PATCH /v1/loops/NAME"
+FORGET_EXAMPLES = "  linoto db forget --context visitor=4711"
 PRUNE_EXAMPLES = "  linoto db prune --days 90 --dry-run\n  linoto db prune --days 90"
 
 
@@ -44,7 +45,7 @@ def add_token(commands: Commands) -> None:
     create = described(actions, "create", "make a token and print it, once")
     create.add_argument("name", help="whose token it is")
     create.add_argument(
-        "--role", choices=("reader", "writer", "admin"), default="writer", help="what it may do"
+        "--role", choices=("viewer", "reader", "writer", "admin"), default="writer", help="what it may do"
     )
     create.add_argument(
         "--rate", type=above_zero, help="requests per second it may make (default: the server's)"
@@ -155,7 +156,7 @@ def add_db(commands: Commands) -> None:
     db = described(
         commands,
         "db",
-        "back up, restore, check, prune and renew the database of the service",
+        "back up, restore, check, prune, forget in and renew the database of the service",
         "  linoto db backup copy.sqlite\n  linoto db check\n  linoto db prune --days 90",
     )
     actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
@@ -178,8 +179,19 @@ def add_db(commands: Commands) -> None:
         PRUNE_EXAMPLES,
     )
     add_prune_options(prune)
+    forget = described(
+        actions, "forget", "erase who asked for decisions; not while it is served", FORGET_EXAMPLES
+    )
+    forget.add_argument(
+        "--context",
+        metavar="FIELD=VALUE",
+        action="append",
+        required=True,
+        help="decisions that were asked for with this; may be given again, then all must hold",
+    )
+    forget.add_argument("--loop", metavar="NAME", help="only of this loop (default: of each)")
     runs = ((backup, run_backup), (check, run_check), (rebuild, run_rebuild), (migrate, run_migrate))
-    for parser, run in (*runs, (restore, run_restore), (prune, run_prune)):
+    for parser, run in (*runs, (restore, run_restore), (prune, run_prune), (forget, run_forget)):
         add_database(parser)
         add_json(parser)
         parser.set_defaults(run=run)
@@ -246,6 +258,19 @@ def run_prune(arguments: argparse.Namespace) -> None:
     else:
         lines = prune(arguments.db, before=before, now=now, loop=arguments.loop, dry_run=arguments.dry_run)
     print_lines(lines, arguments)
+
+
+def run_forget(arguments: argparse.Namespace) -> None:
+    """`linoto db forget`."""
+    from linoto.service.forgetting import forget
+
+    wanted = {}
+    for given in arguments.context:
+        field, equals, value = given.partition("=")
+        if not field or not equals:
+            raise ValueError(f"--context must be FIELD=VALUE, got {given!r}")
+        wanted[field] = value
+    print_lines(forget(arguments.db, wanted, loop=arguments.loop), arguments)
 
 
 def print_lines(lines: Iterable[str], arguments: argparse.Namespace) -> None:

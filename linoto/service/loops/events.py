@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from linoto.core.decisions import Decision
 
@@ -15,6 +16,7 @@ Group = Literal["explore", "safe", "holdback"]
 GROUPS: tuple[Group, ...] = ("explore", "safe", "holdback")
 Origin = Literal["reported", "default"]
 Context = dict[str, str | int | float | bool | list[float] | None]  # what is known of who is asking, by field
+FORGOTTEN: Context = {"forgotten": True}  # in the place of a context that was erased
 
 
 class Contribution(Struct, frozen=True):
@@ -83,6 +85,15 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             action=None if self.action is None else tuple(self.action),
             practice=None if self.practice_action is None else tuple(self.practice_action),
         )
+
+    def without_person(self, said: Context | None) -> DecisionMade:
+        """The decision without who asked, the features made from that, what they explain, and the key.
+
+        `said` is in the place of the context.
+        """
+        made = {"action": self.action, "practice_action": self.practice_action}
+        features: dict[str, Any] = {name: None if each is None else [] for name, each in made.items()}
+        return replace(self, context=said, because=[], key=None, **features)
 
     def place(self, item: int, removed: Set[int]) -> int:
         """Where an arm is among those that the round brought."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from linoto.core.hints import amount
 from linoto.service.errors import not_found
-from linoto.service.loops.events import DECISIONS, Context, Contribution, DecisionMade
+from linoto.service.loops.events import DECISIONS, FORGOTTEN, Context, Contribution, DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.restores import budget_of
 from linoto.service.storage import sql
@@ -81,11 +81,16 @@ class Explanation(Struct):
 
 
 def recent(
-    connection: Connection, loop: Loop, before: int | None, limit: int, key: str | None = None
+    connection: Connection,
+    loop: Loop,
+    before: int | None,
+    limit: int,
+    key: str | None = None,
+    contexts: bool = True,
 ) -> list[DecisionRow]:
-    """The newest decisions first."""
+    """The newest decisions first; without `contexts`, nothing of who asked."""
     rows = sql.recent_decisions(connection, loop.id, 2**53 if before is None else before, limit, key)
-    return [decision_row(loop, *row) for row in rows]
+    return [decision_row(loop, contexts, *row) for row in rows]
 
 
 def with_key(connection: Connection, loops: list[Loop], key: str) -> list[FoundDecision]:
@@ -99,11 +104,11 @@ def with_key(connection: Connection, loops: list[Loop], key: str) -> list[FoundD
 
 
 def decision_row(
-    loop: Loop, number: int, at: float, arm: int, mode: str, part: str, propensity: float | None, *rest: Any
+    loop: Loop, contexts: bool, number: int, at: float, arm: int, mode: str, part: str, *rest: Any
 ) -> DecisionRow:
     """A row of the database as it is shown."""
-    key, body, reward, origin = rest
-    event = DECISIONS.decode(body)
+    propensity, _, body, reward, origin = rest
+    event = read_decision(body, contexts)
     return DecisionRow(
         loop.decision_id(number),
         at,
@@ -113,11 +118,17 @@ def decision_row(
         propensity,
         reward,
         origin,
-        key,
+        event.key,
         None if event.proposal is None else loop.names[event.proposal],
         allowed_names(loop, event),
         event.context,
     )
+
+
+def read_decision(body: bytes, contexts: bool) -> DecisionMade:
+    """A decision as it was stored; without `contexts`, nothing of who asked."""
+    event = DECISIONS.decode(body)
+    return event if contexts else event.without_person(None)
 
 
 def allowed_names(loop: Loop, event: DecisionMade) -> list[str] | None:
@@ -125,14 +136,14 @@ def allowed_names(loop: Loop, event: DecisionMade) -> list[str] | None:
     return None if event.allowed is None else [loop.names[arm] for arm in event.allowed]
 
 
-def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation:
+def explain(connection: Connection, loop: Loop, decision_id: str, contexts: bool = True) -> Explanation:
     """What was proposed, what the gate made of it, and why the arm was played."""
     number = loop.number_of(decision_id)
     row = None if number is None else sql.event_of_decision(connection, loop.id, number)
     if number is None or row is None:
         raise not_found("decision", decision_id)
     at, body = row
-    event = DECISIONS.decode(body)
+    event = read_decision(body, contexts)
     reward = sql.reward_of(connection, loop.id, number)
     late = sql.late_reward_of(connection, loop.id, number)
     names = loop.names
@@ -179,6 +190,8 @@ def reason(event: DecisionMade, loop: Loop) -> str | None:
 
 def unseen_reasons(event: DecisionMade, loop: Loop) -> list[str]:
     """What the log never had: a misspelt word, or a number in other units, must not stay unnoticed."""
+    if event.context == FORGOTTEN:
+        return ["Who asked was forgotten, so no part of the context is named."]
     return loop.arms.remarks(event.context, loop.agent) if event.context else []
 
 

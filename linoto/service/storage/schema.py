@@ -18,6 +18,22 @@ CREATE TABLE bases (
     at REAL NOT NULL
 ) STRICT;
 """
+TOKENS = """
+CREATE TABLE tokens (
+    name TEXT PRIMARY KEY,
+    role TEXT NOT NULL CHECK (role IN ('viewer', 'reader', 'writer', 'admin')),
+    digest BLOB NOT NULL UNIQUE,
+    created_at REAL NOT NULL,
+    rate REAL,
+    revoked_at REAL
+) STRICT, WITHOUT ROWID;
+"""
+NEW_ROLES = f"""
+ALTER TABLE tokens RENAME TO older_tokens;
+{TOKENS}
+INSERT INTO tokens SELECT name, role, digest, created_at, rate, revoked_at FROM older_tokens;
+DROP TABLE older_tokens;
+"""  # where a table refuses a role that came later; older programs know none of its name, and refuse it
 SCHEMA = f"""
 CREATE TABLE loops (
     id INTEGER PRIMARY KEY,
@@ -71,14 +87,7 @@ CREATE TABLE snapshots (
     PRIMARY KEY (loop, seq)
 ) STRICT, WITHOUT ROWID;
 {BASES}
-CREATE TABLE tokens (
-    name TEXT PRIMARY KEY,
-    role TEXT NOT NULL CHECK (role IN ('reader', 'writer', 'admin')),
-    digest BLOB NOT NULL UNIQUE,
-    created_at REAL NOT NULL,
-    rate REAL,
-    revoked_at REAL
-) STRICT, WITHOUT ROWID;
+{TOKENS}
 """
 ADDED = """
 CREATE TABLE IF NOT EXISTS probe (
@@ -155,9 +164,21 @@ def add_tables(connection: Connection) -> None:
     """What was added to the schema without a new version of it, and the secret of the database."""
     for statement in filter(str.strip, ADDED.split(";")):
         connection.execute(statement)
+    add_roles(connection)
     if connection.execute("SELECT 1 FROM secret").fetchone() is None:
         fresh = secrets.token_bytes(SECRET_BYTES)
         connection.execute("INSERT OR IGNORE INTO secret VALUES (1, ?, '')", (fresh,))
+
+
+def add_roles(connection: Connection) -> None:
+    """Let the table of tokens take every role, in one step."""
+    made = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'tokens'").fetchone()
+    if made is None or "'viewer'" in made[0]:
+        return
+    connection.execute("SAVEPOINT roles")
+    for statement in filter(str.strip, NEW_ROLES.split(";")):
+        connection.execute(statement)
+    connection.execute("RELEASE roles")
 
 
 def migrate(connection: Connection, scripts: dict[int, str], target: int) -> None:

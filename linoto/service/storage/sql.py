@@ -90,6 +90,16 @@ def delete_events(connection: Connection, loop: int, seqs: list[int]) -> None:
     connection.executemany("DELETE FROM events WHERE loop = ? AND seq = ?", [(loop, seq) for seq in seqs])
 
 
+def replace_event(connection: Connection, loop: int, seq: int, body: bytes) -> None:
+    """Another body in the place of one that is forgotten."""
+    connection.execute("UPDATE events SET body = ? WHERE loop = ? AND seq = ?", (body, loop, seq))
+
+
+def forget_key(connection: Connection, loop: int, number: int) -> None:
+    """A decision without the key that it was asked for with."""
+    connection.execute("UPDATE decisions SET key = NULL WHERE loop = ? AND number = ?", (loop, number))
+
+
 def event_of_decision(connection: Connection, loop: int, number: int) -> Row | None:
     """(at, body) of the event that decided."""
     return one_row(

@@ -18,7 +18,7 @@ from linoto.service.errors import Refused, too_many
 from linoto.service.storage import tokens
 from linoto.service.storage.connection import Connection
 
-ROLES = ("reader", "writer", "admin")  # each may do what those before it may
+ROLES = ("viewer", "reader", "writer", "admin")  # each may do what those before it may
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)  # a Host header
 RATES = (0.001, 1e6)  # requests per second that a limit can be
@@ -94,6 +94,11 @@ class Caller(NamedTuple):
     rate: float | None
     expires_at: float | None = None  # None: never
     loops: frozenset[str] | None = None  # None: all of them
+
+    @property
+    def sees_contexts(self) -> bool:
+        """Whether it is shown who asked."""
+        return self.role != "viewer"
 
     def may_see(self, loop: str) -> bool:
         """Whether a loop is one of those that the token is for."""

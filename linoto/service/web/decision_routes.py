@@ -82,12 +82,15 @@ async def decide_many(request: AnyRequest, name: LoopName, data: Json[DecideBatc
         raise
 
 
-@route(get, "/loops/{name:str}/decisions", "reader")
+@route(get, "/loops/{name:str}/decisions", "viewer")
 async def list_decisions(
     request: AnyRequest, name: LoopName, limit: Limit = 50, before: Before = None, key: KeyWanted = None
 ) -> list[explanations.DecisionRow]:
     """Recent decisions, newest first, or the one that was asked for with a key."""
-    return await read_database(request, name, explanations.recent, before, limit, key)
+    contexts = request.user.sees_contexts
+    if key is not None and not contexts:
+        raise Refused(403, "forbidden", "to find a decision by its key needs the role reader")
+    return await read_database(request, name, explanations.recent, before, limit, key, contexts)
 
 
 @route(get, "/decisions", "reader")
@@ -99,12 +102,13 @@ async def find_decisions(request: AnyRequest, key: KeyGiven) -> list[explanation
     return await asyncio.to_thread(store.read_database, read)
 
 
-@route(get, "/loops/{name:str}/decisions/{decision_id:str}", "reader")
+@route(get, "/loops/{name:str}/decisions/{decision_id:str}", "viewer")
 async def explain_decision(
     request: AnyRequest, name: LoopName, decision_id: DecisionId
 ) -> explanations.Explanation:
     """Explain a decision."""
-    return await read_database(request, name, explanations.explain, decision_id)
+    contexts = request.user.sees_contexts
+    return await read_database(request, name, explanations.explain, decision_id, contexts)
 
 
 @route(

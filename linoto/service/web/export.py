@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from linoto.service.loops.events import DECISIONS, DecisionMade
+from linoto.service.loops.events import DecisionMade
+from linoto.service.loops.explanations import read_decision
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection, Row
@@ -43,11 +44,12 @@ COLUMNS = {
 }
 
 
-def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
+def parquet(store: Store, loop: Loop, *, pending: bool, contexts: bool = True) -> Iterator[bytes]:
     """A Parquet file with one row per decision; those still without a reward only if asked for.
 
     `linoto audit` reads it with `--item action --reward reward --propensity propensity --time time`. With
-    contexts it has a column for each of their fields: `read_log(..., recipe=recipe)` reads it.
+    contexts it has a column for each of their fields: `read_log(..., recipe=recipe)` reads it. Where the
+    caller must not see `contexts`, these are empty, and so are keys.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -61,7 +63,7 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
             while piece := list(islice(rows, ROWS_AT_ONCE)):
                 values = values_of(connection, loop, piece)
                 asked = (row for row in piece if pending or row[8] is not None)
-                kept = [as_row(loop, row) | values.get(row[0], {}) for row in asked]
+                kept = [as_row(loop, row, contexts) | values.get(row[0], {}) for row in asked]
                 writer.write_table(pa.Table.from_pylist(kept, schema=schema))
                 yield take_bytes(sink)
         yield take_bytes(sink)
@@ -102,9 +104,9 @@ def own_name(loop: Loop, column: str) -> str:
     return f"decision_{column}" if column in taken else column
 
 
-def as_row(loop: Loop, row: Row) -> dict[str, Any]:
+def as_row(loop: Loop, row: Row, contexts: bool) -> dict[str, Any]:
     """A row of the database as a row of the file."""
-    found, event = plain_row(loop, row)
+    found, event = plain_row(loop, row, contexts)
     given = event.context or {}
     columns = loop.arms.recipe.context
     context = {field: column.cell(given.get(field)) for column in columns for field in column.reads}
@@ -112,11 +114,11 @@ def as_row(loop: Loop, row: Row) -> dict[str, Any]:
     return named | {loop.arms.recipe.item: found["action"]} | context
 
 
-def plain_row(loop: Loop, row: Row) -> tuple[dict[str, Any], DecisionMade]:
+def plain_row(loop: Loop, row: Row, contexts: bool) -> tuple[dict[str, Any], DecisionMade]:
     """The columns that every loop has, and the event."""
     number, at, arm, mode, source, part, loop_mode, propensity, *rest = row
-    reward, origin, closed_at, late, key, body = rest
-    event = DECISIONS.decode(body)
+    reward, origin, closed_at, late, _, body = rest
+    event = read_decision(body, contexts)
     found = {
         "time": as_datetime(at),
         "decision_id": loop.decision_id(number),
@@ -130,7 +132,7 @@ def plain_row(loop: Loop, row: Row) -> tuple[dict[str, Any], DecisionMade]:
         "origin": origin,
         "reward_time": None if closed_at is None else as_datetime(closed_at),
         "late_reward": late,
-        "key": key,
+        "key": event.key,
         "proposal": name_of(loop, event.proposal),
         "allowed": None if event.allowed is None else [loop.names[arm] for arm in event.allowed],
         "control_share": event.control_share,

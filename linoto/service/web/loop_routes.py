@@ -52,7 +52,7 @@ SPEC_BODY = 64_000_000  # bytes of a new loop, which brings its features and may
 logger = logging.getLogger("linoto.service")
 
 
-@route(get, "/loops", "reader", responses=responses_with(list[views.LoopView]))
+@route(get, "/loops", "viewer", responses=responses_with(list[views.LoopView]))
 async def list_loops(
     request: AnyRequest, limit: Most = None, after: After = None, search: Search = None
 ) -> ASGIApp:
@@ -62,7 +62,7 @@ async def list_loops(
     return JsonResponse([msgspec.Raw(each.body) for each in shown], x_total_count=len(names))
 
 
-@route(get, "/overview", "reader", responses=responses_with(list[views.LoopLine]))
+@route(get, "/overview", "viewer", responses=responses_with(list[views.LoopLine]))
 async def list_lines(
     request: AnyRequest, limit: Most = None, after: After = None, search: Search = None
 ) -> ASGIApp:
@@ -87,13 +87,13 @@ async def create_loop(request: AnyRequest, name: LoopName, data: Json[LoopSpec])
     return await read_loop(request, name, views.loop_view)
 
 
-@route(get, "/loops/{name:str}", "reader")
+@route(get, "/loops/{name:str}", "viewer")
 async def inspect_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
     """The live numbers of a loop."""
     return await read_loop(request, name, views.loop_view)
 
 
-@route(get, "/loops/{name:str}/ready", "reader")
+@route(get, "/loops/{name:str}/ready", "viewer")
 async def loop_ready(request: AnyRequest, name: LoopName) -> Readiness:
     """Whether this loop would decide now, as /readyz says it of the service; 409 if it is archived."""
     loop = loops_of(request).get(name)
@@ -134,7 +134,7 @@ async def archive_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
     return view
 
 
-@route(get, "/loops/{name:str}/arms", "reader")
+@route(get, "/loops/{name:str}/arms", "viewer")
 async def list_arms(request: AnyRequest, name: LoopName, limit: Most = None) -> list[arm_views.ArmView]:
     """The arms with their intervals; with a limit, the most played ones first, removed ones last."""
     numbers = await read_loop(request, name, arm_views.arm_numbers)
@@ -167,24 +167,24 @@ async def changed_arms(
     return view
 
 
-@route(get, "/loops/{name:str}/history", "reader")
+@route(get, "/loops/{name:str}/history", "viewer")
 async def show_history(request: AnyRequest, name: LoopName) -> views.HistoryView:
     """The course of a loop, for a picture."""
     return await read_loop(request, name, views.history)
 
 
-@route(get, "/loops/{name:str}/report", "reader")
+@route(get, "/loops/{name:str}/report", "viewer")
 async def report_loop(request: AnyRequest, name: LoopName) -> views.Report:
     """The promise and what was earned."""
     return await read_loop(request, name, views.report)
 
 
-@route(get, "/loops/{name:str}/export", "reader", media_type="application/vnd.apache.parquet")
+@route(get, "/loops/{name:str}/export", "viewer", media_type="application/vnd.apache.parquet")
 async def export_loop(request: AnyRequest, name: LoopName, pending: Pending = False) -> Stream:
     """Decisions and rewards as Parquet."""
-    loop, store = loops_of(request).get(name), store_of(request)
+    loop, store, contexts = loops_of(request).get(name), store_of(request), request.user.sees_contexts
     headers = {"content-disposition": f'attachment; filename="{loop.name}.parquet"'}
-    return Stream(lambda: parquet(store, loop, pending=pending), headers=headers)
+    return Stream(lambda: parquet(store, loop, pending=pending, contexts=contexts), headers=headers)
 
 
 HANDLERS = (

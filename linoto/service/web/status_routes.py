@@ -45,7 +45,7 @@ async def check_writer(request: AnyRequest) -> None:
         raise Unavailable("the writer does not answer") from None
 
 
-@get("/metrics", before_request=needs("reader"), include_in_schema=False)
+@get("/metrics", before_request=needs("viewer"), include_in_schema=False)
 async def show_metrics(request: AnyRequest) -> Response[bytes]:
     """What Prometheus reads."""
     shown = await shown_of(request).of(filter(request.user.may_see, loops_of(request).by_name))
