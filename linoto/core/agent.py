@@ -213,9 +213,10 @@ class Agent:
     ) -> None:
         """Learn from the reward of a decision committed earlier, or of an arm that stays the same.
 
-        By its decision a reward is credited to its own play, once. By arm alone it goes to a play outside the
-        mixture first: a rule fixed before the reward is seen, but where rewards are lost or late *because* of
-        their value, only the decision keeps the books right.
+        By its decision a reward is credited to its own play, once; a decision that was only shown, overruled,
+        changed, or lost with a snapshot is refused. By arm alone it goes to a play outside the mixture first:
+        a rule fixed before the reward is seen, but where rewards are lost or late *because* of their value,
+        only the decision keeps the books right.
 
         `metrics` are values of guardrails by their names: with the reward or without it, one by one, each
         once. One that never comes counts at its worst.
@@ -223,10 +224,10 @@ class Agent:
         values = self.driver.values_of(metrics)
         if reward is None and not values:
             self.running.check_reward(reward)  # says what is missing
-        self.driver.check_metrics(decision, values)
+        ticket = self.driver.check_metrics(decision, values)
         if reward is not None:
             self.driver.observe(decision, self.running.check_reward(reward))
-        self.driver.observe_metrics(decision, values)
+        self.driver.observe_metrics(decision, values, ticket)
 
     def lose(self, decision: Decision | int, stand_in: float) -> None:
         """The reward of a committed decision will never come: learn from a value that stands in for it.
@@ -262,6 +263,15 @@ class Agent:
         """What of each guardrail may still be lost, by name; where one is below 0, practice is played."""
         rails = self.running.rails
         return {} if rails is None else rails.rooms(self.running.state.run)
+
+    def trust_decisions(self) -> None:
+        """Take every decision from now on for what it says, and keep nothing of what was committed.
+
+        For whoever keeps all decisions itself and lets nobody hand in another, as the service does.
+        """
+        self.running.tickets.trusts = True
+        if self.running.rails is None:
+            self.running.tickets.kept.clear()
 
     def await_rounds(self, rounds: Iterable[int]) -> None:
         """Say which rounds await their reward, the oldest first, where a snapshot did not hold them."""

@@ -225,9 +225,29 @@ def enter_play(run: Records, decision: Decision) -> None:
         enter_decision(run, decision)
 
 
-def enter_round(run: Records, decision: Decision) -> None:
-    """Put a decision whose round brought its arms on the desk: what it, or its reward, is in the ledger."""
+def agrees(params: Records, run: Records, decision: Decision) -> bool:
+    """Whether the coin of this round, which is not thrown, says what a decision claims; a loan may vouch."""
+    shares = []
+    for vouched in (np.inf, -np.inf):
+        looked = run.copy()
+        looked["coin_thrown"], looked["proposal"], looked["fallback"] = 0, 1, 0
+        kernels.coin_decide(params, looked, vouched)
+        shares.append(float(looked[0]["entry_share"]))
+    share = decision.control_share or 0.0
+    control = run["coin"].item(0) < share
+    known = decision.centre == looked[0]["entry_centre"] and control == (decision.source == "control")
+    return bool(known and shares[0] <= share <= shares[1] and share < 1.0)
+
+
+def enter_round(run: Records, decision: Decision, *, asked: bool = True) -> None:
+    """Put a decision whose round brought its arms on the desk: what it, or its reward, is in the ledger.
+
+    `asked`: whether the coin was asked about it. What was not counts at its worst.
+    """
     entry = kernels.UNASKED_PLAY
+    if not asked:
+        write(run, entry, 0.0, 0.0, 0)
+        return
     if decision.control_share is not None:
         entry = kernels.CONTROL_PLAY if decision.source == "control" else kernels.EXPLORED_PLAY
     elif decision.source == "practice":
@@ -255,6 +275,8 @@ def enter_arm(run: Records, arm: int) -> None:
     """
     decided = run[0]
     if arm == decided["arm"] or decided["entry"] == kernels.EXPLORED_PLAY:
+        if not decided["coin_thrown"]:
+            run["entry_share"], run["entry_centre"] = 0.0, 0.0  # as in a decision without a coin
         return
     lost = decided["entry_share"] if decided["entry"] == kernels.CONTROL_PLAY else 0.0
     write(run, kernels.UNASKED_PLAY, float(lost), float(decided["entry_centre"]), int(decided["fallback"]))

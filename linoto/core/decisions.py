@@ -147,11 +147,12 @@ def check_reward(params: Records, reward: Any) -> float:
     return nearest
 
 
-def credit(decision: Decision | int, counts: Ints) -> tuple[int, bool]:
-    """Whose reward this is: the arm, and whether its play was for the mixture."""
+def credit(decision: Decision | int, counts: Ints, mixture: bool | None = None) -> tuple[int, bool]:
+    """Whose reward this is: the arm, and whether its play was for the mixture, as the books or it may say."""
     pending, mixed = counts[kernels.PENDING], counts[kernels.PENDING_MIXTURE]
     if isinstance(decision, Decision):
-        arm, mixture = as_arm(decision.arm, pending.size), decision.by_practice
+        arm = as_arm(decision.arm, pending.size)
+        mixture = decision.by_practice if mixture is None else mixture
         owed = mixed[arm] if mixture else pending[arm]
     else:
         arm = as_arm(decision, pending.size)

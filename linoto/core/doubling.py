@@ -151,7 +151,7 @@ class DoublingAgent:
         self.played = 0  # rounds of this epoch
         self.stale = np.zeros(len(actions), dtype=np.int64)  # (k,) rewards still owed to epochs that are over
         self._rng, self._coins, self._extra = rng, coins, extra
-        self._open = OpenRounds()
+        self._open, self._trusts = OpenRounds(), False
 
     def __getattr__(self, name: str) -> Any:
         if name not in FORWARDED:
@@ -193,6 +193,14 @@ class DoublingAgent:
         if self._coins is not None and hasattr(agent, "use_coins"):
             agent.use_coins(self._coins.derived(epoch))
         self.inner = agent  # what another's agent lacks, this one lacks too
+        if self._trusts:
+            self.trust_decisions()
+
+    def trust_decisions(self) -> None:
+        """Take every decision from now on for what it says, in this epoch and in those to come."""
+        self._trusts = True
+        if hasattr(self.inner, "trust_decisions"):
+            self.inner.trust_decisions()
 
     def await_rounds(self, rounds: Iterable[int]) -> None:
         """Say which rounds await their reward, the oldest first, where a snapshot did not hold them."""
@@ -248,10 +256,13 @@ class DoublingAgent:
             check_awaited(self._open, decision.round)
         if self.stale[arm] and (over or not isinstance(decision, Decision)):
             self.stale[arm] -= 1
-            return
+        else:
+            inside: Any = decision
+            if isinstance(decision, Decision):
+                inside = replace(decision, round=decision.round - self.rounds + self.played)
+            getattr(self.inner, how)(inside, reward)
         if isinstance(decision, Decision):
-            decision = replace(decision, round=decision.round - self.rounds + self.played)
-        getattr(self.inner, how)(decision, reward)
+            self._open.close(decision.round)
         if not self.pending.any():
             self._open.clear()  # an arm alone closes no round
 

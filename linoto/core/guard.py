@@ -20,6 +20,7 @@ from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.rails import Rails, Values, share_of
 from linoto.core.saving import SNAPSHOT_FORMAT, under_stored_names
+from linoto.core.tickets import Ticket, Tickets, said
 from linoto.core.validation import as_arm, generator_for
 
 
@@ -108,7 +109,7 @@ class Guard:
         self._run: Records = np.zeros(1, dtype=kernels.RUN)
         self._run["logged"] = offline.total
         self._run["logged_rewards"] = offline.reward_sums.sum()
-        self._coins, self._open = None, OpenRounds()
+        self._coins, self._open, self._tickets = None, OpenRounds(), Tickets()
         if not gate.throws_coin:
             kernels.ledger_begin(self._params, self._run)
             return
@@ -120,6 +121,11 @@ class Guard:
 
     def decide(self, proposal: int) -> Decision:
         """That arm if it can be afforded, else the next arm of the mixture; the same until a commit."""
+        decision = self._judged(proposal)
+        self._tickets.made.append(decision)
+        return decision
+
+    def _judged(self, proposal: int) -> Decision:
         arm = as_arm(proposal, self._counts.shape[1])
         if self.gate.throws_coin:
             return self._decide_by_coin(arm)
@@ -142,23 +148,19 @@ class Guard:
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned, got {decision!r}")
         check_round(decision, self.rounds + 1)
-        arm, mixture = as_arm(decision.arm, self._counts.shape[1]), decision.by_practice
+        arm = as_arm(decision.arm, self._counts.shape[1])
         if self._coins is not None:
-            coins.enter_play(self._run, decision)
-            if self._rails is not None:
-                self._rails.commit(self._run, decision)
-            self._commit_by_coin(self._coins)
-            self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
-            self._open.open(self.rounds)
-            return
-        if mixture:
-            index = int(np.searchsorted(self._logged, arm))
-            if index == self._logged.size or self._logged[index] != arm:
-                raise ValueError(f"decision must play a logged arm for the mixture, got arm {arm}")
-            self._mixed[index] += 1
-        self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
-        kernels.ledger_commit(self._params, self._run, mixture)
+            ticket = self._enter_by_coin(decision, arm, self._coins)
+        else:
+            ours = self._tickets.has_made(decision) or said(decision) == said(self._judged(decision.proposal))
+            ticket = Ticket(arm, mixture=ours and decision.by_practice)
+            if ticket.mixture:
+                self._mixed[int(np.searchsorted(self._logged, arm))] += 1
+            kernels.ledger_commit(self._params, self._run, ticket.mixture)
+        self._counts[kernels.PENDING_MIXTURE if ticket.mixture else kernels.PENDING, arm] += 1
         self._open.open(self.rounds)
+        self._tickets.keep(self.rounds, ticket)
+        self._tickets.made.clear()
 
     def observe(
         self,
@@ -170,47 +172,53 @@ class Guard:
 
         `metrics` are values of guardrails by their names: with the reward or without, each once.
         """
-        values = self._checked_metrics(decision, metrics)
+        values, played = self._values_of(metrics), None
+        if values and self._rails is not None:
+            played = self._rails.check(decision, values, self._tickets)
         if reward is not None or not values:
             self._observe_reward(decision, check_reward(self._params, reward))
-        if values and self._rails is not None and isinstance(decision, Decision):
-            self._rails.observe(decision.round, values)
+        if played is not None and self._rails is not None and isinstance(decision, Decision):
+            self._rails.tell(decision.round, played, values)
+            self._settle(decision.round)
 
-    def _checked_metrics(self, decision: Decision | int, metrics: Mapping[str, float] | None) -> Values:
-        """Values by the place of their guardrail, which the decision awaits."""
-        if not metrics:
-            return {}
-        if self._rails is None:
+    def _values_of(self, metrics: Mapping[str, float] | None) -> Values:
+        """Values by the place of their guardrail."""
+        if self._rails is None and metrics:
             raise ValueError(f"metrics must be left out without guardrails, got {metrics!r}")
-        values = self._rails.values_of(metrics)
-        if not isinstance(decision, Decision):
-            raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
-        desk = np.zeros(1, dtype=kernels.RUN)
-        coins.enter_decision(desk, decision)
-        self._rails.check(desk[0], decision, values)
-        return values
+        return {} if self._rails is None else self._rails.values_of(metrics)
 
     def _observe_reward(self, decision: Decision | int, value: float) -> None:
-        if self.gate.throws_coin and not isinstance(decision, Decision):
-            raise ValueError(f"decision must be what decide returned for a Control gate, got {decision!r}")
-        arm, mixture = credit(decision, self._counts)
-        if isinstance(decision, Decision):
+        if not isinstance(decision, Decision):
+            if self.gate.throws_coin:
+                raise ValueError(
+                    f"decision must be what decide returned for a Control gate, got {decision!r}"
+                )
+            arm, mixture = credit(decision, self._counts)
+            if self.pending.sum() == 1:  # this one was the last
+                self._open.clear()
+                self._tickets.kept.clear()
+            ticket = None
+        else:
             check_awaited(self._open, decision.round)
-        elif self.pending.sum() == 1:
-            self._open.clear()  # this one was the last
+            ticket = self._tickets.of(decision)
+            arm, mixture = credit(decision, self._counts, None if ticket is None else ticket.mixture)
+            self._open.close(decision.round)
+            self._settle(decision.round)
         self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] -= 1
         if isinstance(decision, Decision) and self.gate.throws_coin:
-            self._observe_by_coin(decision, value)
+            self._observe_by_coin(decision, ticket, value)
             return
         kernels.ledger_observe(self._params, self._run, value, mixture)
+
+    def _settle(self, round: int) -> None:
+        """Forget what was played in a round, where nothing of it is to come any more."""
+        if not self._open.awaits(round) and (self._rails is None or not self._rails.awaits(round)):
+            self._tickets.drop(round)
 
     def update(self, decision: Decision, reward: float, metrics: Mapping[str, float] | None = None) -> None:
         """Commit and observe at once."""
         value = check_reward(self._params, reward)
-        if self._rails is not None:
-            self._rails.values_of(metrics)
-        elif metrics:
-            raise ValueError(f"metrics must be left out without guardrails, got {metrics!r}")
+        self._values_of(metrics)
         self.commit(decision)
         self.observe(decision, value, metrics)
 
@@ -271,6 +279,7 @@ class Guard:
         if self.gate.reads_squares and self.offline.reward_squares is not None:
             arrays["reward_squares"] = self.offline.reward_squares
         self._open.save(header, arrays)
+        self._tickets.save(header, arrays)
         if self._rails is not None:
             header["guardrails"] = codec.encode(self.guardrails)
             self._rails.save(header, arrays, thrown=bool(self._run[0]["coin_thrown"]))
@@ -337,16 +346,36 @@ class Guard:
         earned = run["earned"] + p["low"] * (run["pending"] + 1)
         return float(p["budget"] + p["epsilon"] * (run["rounds"] + 1) + earned - most)
 
+    def _enter_by_coin(self, decision: Decision, arm: int, source: Coins) -> Ticket:
+        """Count a decision, or the arm of one that was not made here: that is judged as what it proposes."""
+        run, mixture = self._run, decision.by_practice
+        if self._tickets.has_made(decision):
+            coins.enter_play(run, decision)
+        else:
+            if not run[0]["coin_thrown"]:
+                self._judged(decision.proposal)
+            mixture = coins.is_practice(run, arm)
+            coins.enter_arm(run, arm)
+        entry, share, centre = run[["entry", "entry_share", "entry_centre"]].item(0)
+        ticket = Ticket(arm, entry, share, centre, mixture)
+        if self._rails is not None:
+            ticket = self._rails.commit(run, decision, ticket)
+        self._commit_by_coin(source)
+        return ticket
+
     def _commit_by_coin(self, source: Coins) -> None:
         if self._run[0]["entry"] in (kernels.EXPLORED_PLAY, kernels.UNASKED_PLAY):
             self._against[self._run[0]["entry_practice"]] += 1
         kernels.coin_commit(self._params, self._run)
         coins.draw_coins(self._run, source)
 
-    def _observe_by_coin(self, decision: Decision, reward: float) -> None:
+    def _observe_by_coin(self, decision: Decision, ticket: Ticket | None, reward: float) -> None:
         names = list(coins.DESK)
         before = self._run[names].copy()
-        coins.enter_decision(self._run, decision)
+        if ticket is None:
+            coins.enter_decision(self._run, decision)
+        else:
+            coins.write(self._run, ticket.entry, ticket.share, ticket.centre, ticket.play)
         kernels.coin_observe(self._params, self._run, reward)
         for name in names:  # the desk of a round whose coin is thrown stays as it is
             self._run[name] = before[name]

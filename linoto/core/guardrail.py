@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
+from unicodedata import normalize
 
 from linoto.core.hints import amount
 from linoto.core.validation import as_range, as_reward, check_nonnegative, exact, is_number, normalise
@@ -33,9 +34,7 @@ class Guardrail:
 
     def __post_init__(self) -> None:
         normalise(self)
-        given: Any = self.name
-        if not isinstance(given, str) or not given.strip():
-            raise ValueError(f"name must be a text that is not empty, got {given!r}")
+        object.__setattr__(self, "name", as_metric_name(self.name))
         object.__setattr__(self, "reward_range", as_range(self.reward_range))
         for name in ("budget", "rate"):
             check_nonnegative(name, getattr(self, name))
@@ -73,6 +72,13 @@ class Guardrail:
         terms += [f"{amount(self.rate)} a round"] if self.rate > 0 else []
         direction = "more" if self.lower_is_better else "less"
         return f"at most {' and '.join(terms)} {direction} than {against}"
+
+
+def as_metric_name(given: Any) -> str:
+    """A name without spaces around it, and with one way to write each letter: two that look alike are one."""
+    if not isinstance(given, str) or not given.strip():
+        raise ValueError(f"name must be a text that is not empty, got {given!r}")
+    return normalize("NFC", given.strip())
 
 
 def as_guardrails(given: Any) -> tuple[Guardrail, ...]:

@@ -100,8 +100,8 @@ class OpenRounds:
 
 
 def check_awaited(rounds: OpenRounds, round: int) -> None:
-    """Close the round of a reward, or refuse it: it would be taken for that of another play."""
-    if not rounds.close(round):
+    """Refuse the reward of a round that is not open: it would be taken for that of another play."""
+    if not rounds.awaits(round):
         raise ValueError(
             f"decision must be committed and await its reward, got one of round {round}, which does not: its "
             "reward was told before, or it was not played"

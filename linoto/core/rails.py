@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,29 +13,15 @@ from linoto.core.arrays import Floats, Records
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.gates import Gate
-from linoto.core.guardrail import Guardrail
+from linoto.core.guardrail import Guardrail, as_metric_name
 from linoto.core.hints import nearest
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.plain_python import is_only_looking, run_once
+from linoto.core.tickets import Ticket, Tickets
 from linoto.core.warm_up import warm_up_rails
 
 Values = Mapping[int, float]  # by the place of a guardrail, turned so that more is better
-MOST_TICKETS = 2**17  # rounds whose values may still come: older ones count at their worst
-
-
-class Ticket(NamedTuple):
-    """What a committed play is in the books, whatever its decision says when its values come."""
-
-    entry: int
-    share: float
-    mixture: bool
-    centres: tuple[float, ...]
-
-    @property
-    def thrown(self) -> bool:
-        """Whether its coin was thrown."""
-        return self.entry in (kernels.EXPLORED_PLAY, kernels.CONTROL_PLAY)
 
 
 def share_of(confidence: Confidence, guardrails: Sequence[Guardrail]) -> Confidence:
@@ -52,7 +38,6 @@ class Rails:
         self.guardrails, self.params = guardrails, params
         self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
         self.open_rounds = [OpenRounds() for _ in guardrails]
-        self.tickets: dict[int, Ticket] = {}  # by round, oldest first
         self.places = {rail.name: place for place, rail in enumerate(guardrails)}
         if not is_only_looking():
             warm_up_rails()
@@ -70,7 +55,8 @@ class Rails:
             try:
                 gate.for_guardrail(rail).fill(p, bounded, np.ones((1, 1)), Offline.empty(1))
             except ValueError as error:
-                raise ValueError(f"guardrail {rail.name!r}: {error}") from None
+                told = str(error).replace("epsilon", "rate")  # as guardrails call it
+                raise ValueError(f"guardrail {rail.name!r}: {told}") from None
             if rail.mean is not None:
                 books["logged"], books["logged_rewards"] = 1, rail.turn * rail.mean
         run_once(kernels.rails_begin, params, rails.books, steps=1)
@@ -82,20 +68,17 @@ class Rails:
         """Tell the kernels how much control the next round needs; not where its coin is thrown."""
         kernels.rails_measure(self.params, self.books, run)
 
-    def commit(self, run: Records, decision: Decision | int) -> None:
-        """Count the play that is on the desk of `run`, before it is counted there; its values are to come."""
-        thrown = run[0]["entry"] in (kernels.EXPLORED_PLAY, kernels.CONTROL_PLAY)
-        if thrown and not run[0]["coin_thrown"]:
+    def commit(self, run: Records, decision: Decision | int, ticket: Ticket) -> Ticket:
+        """Count the play that is on the desk of `run`, before it is counted there; its values are to come.
+
+        Its ticket, with what they need.
+        """
+        if ticket.thrown and not run[0]["coin_thrown"]:
             self.books["entry_centre"] = self.centres_of(decision)
-        mixture = isinstance(decision, Decision) and decision.by_practice
-        kernels.rails_commit(self.params, self.books, run, mixture)
-        round = int(run[0]["rounds"]) + 1
+        kernels.rails_commit(self.params, self.books, run, ticket.mixture)
         for rounds in self.open_rounds:
-            rounds.open(round)
-        ticket = Ticket(int(run[0]["entry"]), float(run[0]["entry_share"]), mixture, self.centres)
-        self.tickets[round] = ticket if ticket.thrown else ticket._replace(centres=self.no_centres)
-        if len(self.tickets) > MOST_TICKETS:
-            del self.tickets[next(iter(self.tickets))]
+            rounds.open(int(run[0]["rounds"]) + 1)
+        return ticket._replace(centres=self.centres if ticket.thrown else (0.0,) * len(self.guardrails))
 
     @property
     def centres(self) -> tuple[float, ...]:
@@ -115,8 +98,13 @@ class Rails:
         given = {} if metrics is None else metrics
         if not isinstance(given, Mapping):
             raise ValueError(f"metrics must be values by their names, got {given!r}")
-        places = {name: self.place_of(name) for name in given}
-        return {place: self.guardrails[place].turned(given[name]) for name, place in places.items()}
+        values: dict[int, float] = {}
+        for name, value in given.items():
+            place = self.place_of(as_metric_name(name))
+            if place in values:
+                raise ValueError(f"metrics must have one value of {self.guardrails[place].name}, got two")
+            values[place] = self.guardrails[place].turned(value)
+        return values
 
     def place_of(self, name: str) -> int:
         """The place of a metric."""
@@ -125,43 +113,22 @@ class Rails:
             raise ValueError(f"metrics must be of {known}, got {name!r}{nearest(str(name), self.places)}")
         return self.places[name]
 
-    @property
-    def no_centres(self) -> tuple[float, ...]:
-        """Those of a round without a coin."""
-        return (0.0,) * len(self.guardrails)
-
-    def check(self, desk: np.void, decision: Decision, values: Values) -> None:
-        """Refuse a value that was told before, or of another decision than was committed in its round.
-
-        `desk` is what the decision says of itself. A coin that it claims must be the one of that round.
-        """
-        round = decision.round
+    def check(self, decision: Any, values: Values, tickets: Tickets) -> Ticket:
+        """The play that awaits these values; refuses another decision than was committed in its round."""
+        if not isinstance(decision, Decision):
+            raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
         for place in values:
-            if not self.open_rounds[place].awaits(round) or round not in self.tickets:
+            if not self.open_rounds[place].awaits(decision.round) or decision.round not in tickets.kept:
                 raise ValueError(
-                    f"decision must await its {self.guardrails[place].name}, got one of round {round}, which "
-                    "does not: it was told before, is too old, or the round was not played"
+                    f"decision must await its {self.guardrails[place].name}, got one of round "
+                    f"{decision.round}, which does not: it was told before, is too old, or the round was not "
+                    "played"
                 )
-        kept = self.tickets[round]
-        claimed = kept._replace(entry=int(desk["entry"]), share=float(desk["entry_share"]))
-        if not (kept.thrown or claimed.thrown):
-            return
-        if claimed.thrown:
-            claimed = claimed._replace(centres=tuple(self.centres_of(decision)))
-        if claimed != kept:
-            raise ValueError(
-                f"decision must be the one that was committed in round {round}, got another: values of a "
-                "round are told by its own decision"
-            )
+        return tickets.of(decision) or tickets.kept[decision.round]
 
-    def observe(self, round: int, values: Values) -> None:
-        """Values of an earlier round, as it was committed."""
-        if values:
-            self.tell(round, self.tickets[round], values)
-
-    def observe_latest(self, run: Records, values: Values) -> None:
-        """Values of the play that was just committed."""
-        self.observe(int(run[0]["rounds"]), values)
+    def awaits(self, round: int) -> bool:
+        """Whether a value of a round may still come."""
+        return any(rounds.awaits(round) for rounds in self.open_rounds)
 
     def tell(self, round: int, ticket: Ticket, values: Values) -> None:
         """Values of one round, each once."""
@@ -169,8 +136,6 @@ class Rails:
             self.open_rounds[place].close(round)
             known = ticket.entry, ticket.share, float(ticket.centres[place])
             kernels.rails_observe(self.params, self.books, place, *known, value, ticket.mixture)
-        if not any(rounds.awaits(round) for rounds in self.open_rounds):
-            del self.tickets[round]
 
     def awaited(self, round: int) -> tuple[str, ...]:
         """The metrics whose value of a round may still come."""
@@ -212,9 +177,6 @@ class Rails:
             rounds.save(part, bits)
             arrays |= {f"rails.{place}.{name}": array for name, array in bits.items()}
         header["rails"] = parts
-        if self.tickets:
-            rows = [(round, *ticket[:3], *ticket.centres) for round, ticket in self.tickets.items()]
-            arrays["rails.tickets"] = np.array(rows, dtype=np.float64)
 
     def load(self, header: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         """Read them back."""
@@ -228,6 +190,3 @@ class Rails:
             bits = {"open": arrays[f"rails.{place}.open"]} if f"rails.{place}.open" in arrays else {}
             rounds = int(self.books[place]["rounds"])
             self.open_rounds[place] = OpenRounds.of(header | part, bits, rounds)
-        for row in arrays.get("rails.tickets", np.zeros((0, 4))).tolist():
-            round, entry, share, mixture, *centres = row
-            self.tickets[int(round)] = Ticket(int(entry), share, bool(mixture), tuple(centres))

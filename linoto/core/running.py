@@ -13,7 +13,8 @@ from linoto.core.coins import Coins, draw_coins
 from linoto.core.decisions import check_reward
 from linoto.core.kernels import State
 from linoto.core.open_rounds import OpenRounds
-from linoto.core.rails import Rails
+from linoto.core.rails import Rails, Values
+from linoto.core.tickets import Ticket, Tickets
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -25,6 +26,7 @@ class Running:
     rng: np.random.Generator  # what the explorer draws comes from here
     coins: Coins | None = None  # practice's draws, and the coin of a gate that throws one
     open_rounds: OpenRounds = field(default_factory=OpenRounds)  # those that await their reward
+    tickets: Tickets = field(default_factory=Tickets)  # what was played in them
     stays_safe: bool = False  # in this round
     rails: Rails | None = None  # the books of guardrails, where there are any
 
@@ -57,6 +59,32 @@ class Running:
         """Practice's draw and the coin of the next round, where there are any."""
         if self.coins is not None:
             draw_coins(self.state.run, self.coins)
+
+    def keep(self, ticket: Ticket) -> None:
+        """Remember the play that was just committed, where something is told of it later."""
+        if self.rails is not None or not self.tickets.trusts:
+            self.tickets.keep(self.rounds, ticket)
+
+    def tell(self, round: int, ticket: Ticket, values: Values) -> None:
+        """Values of guardrails of a round, as it was committed."""
+        if self.rails is not None and values:
+            self.rails.tell(round, ticket, values)
+        self.settle(round)
+
+    def close(self, round: int) -> None:
+        """The reward of a round has come, or never will."""
+        self.open_rounds.close(round)
+        self.settle(round)
+
+    def settle_all(self) -> None:
+        """The same for every round: rewards have come by their arms alone."""
+        for round in tuple(self.tickets.kept):
+            self.settle(round)
+
+    def settle(self, round: int) -> None:
+        """Forget what was played in a round, where nothing of it is to come any more."""
+        if not self.open_rounds.awaits(round) and (self.rails is None or not self.rails.awaits(round)):
+            self.tickets.drop(round)
 
     def forget_decision(self) -> None:
         """Decide the next question from the beginning."""

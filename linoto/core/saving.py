@@ -18,8 +18,8 @@ from linoto.core.protocols import PolicyWithPromise
 
 # 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms and
 # knew nothing of arms that come and go, 4 knew coins of a generator
-# only, and not which rounds await their reward
-SNAPSHOT_FORMAT = 5
+# only, and not which rounds await their reward, 5 knew neither guardrails nor what was played in open rounds
+SNAPSHOT_FORMAT = 6
 # how fields of a run are named in files, where that is not what they are called here
 STORED_NAMES = {
     "explored_plays": "ventured",
@@ -50,6 +50,7 @@ def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any]) -> bytes:
     if running.stays_safe:
         header["stays_safe"] = True
     running.open_rounds.save(header, arrays)
+    running.tickets.save(header, arrays)
     if running.rails is not None:
         running.rails.save(header, arrays, thrown=bool(running.run["coin_thrown"]))
     return codec.pack(header, arrays)

@@ -42,6 +42,7 @@ from linoto.core.protocols import Composition, Policy
 from linoto.core.rails import Rails
 from linoto.core.running import Running
 from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, lasting_rows
+from linoto.core.tickets import Tickets
 from linoto.core.validation import as_actions
 
 KNOWN: dict[str, type] = {
@@ -220,6 +221,7 @@ def running_of(
         rng=codec.decode_rng(header["rng"]),
         coins=decode_coins(header["coins"], rounds) if "coins" in header else None,
         open_rounds=OpenRounds.of(header, arrays, rounds),
+        tickets=Tickets.load(header, arrays, rounds),
         stays_safe=bool(header.get("stays_safe", False)),
         rails=rails,
     )
@@ -419,6 +421,7 @@ def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Policy | None)
     copy_exactly("mixed", arrays, guard._mixed)
     copy_fields(arrays, guard._run)
     guard._open = OpenRounds.of(header, arrays, guard.rounds)
+    guard._tickets = Tickets.load(header, arrays, guard.rounds)
     if guard._rails is not None:
         guard._rails.load(header, arrays)
     if guard.gate.throws_coin:

@@ -355,7 +355,7 @@ def test_a_reward_that_is_told_twice_is_refused_and_changes_nothing(kind: str, r
     assert play.agent.snapshot() == before
     for t in (11, 0, 5, 1, 2, 4, 6, 7, 8, 9, 10):
         play.agent.observe(decisions[t], 1.0)
-    with pytest.raises(ValueError, match=r"which has none|round 1 "):
+    with pytest.raises(ValueError, match=r"got one of round 1[, ]"):
         play.agent.observe(decisions[0], 1.0)
 
 

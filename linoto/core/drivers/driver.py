@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.arrays import Bools, Floats, Records
+from linoto.core.arrays import Bools, Floats
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
@@ -22,6 +22,7 @@ from linoto.core.playing import Rounds
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.rails import Values, share_of
 from linoto.core.running import Running
+from linoto.core.tickets import Ticket
 
 Q = TypeVar("Q")  # the question of a round, checked
 OF_A_DECISION = [  # read together: a field by itself takes half as long as all of them
@@ -188,26 +189,33 @@ class Driver(ABC, Generic[Q]):
     def observe(self, decision: Any, value: float) -> None:
         """Learn from the reward of a decision that awaits it."""
 
-    @abstractmethod
-    def enter_on_desk(self, desk: Records, decision: Any) -> None:
-        """Say what a decision that awaits its values is in the books of a gate that throws a coin."""
+    def ticket_of(self, decision: Any, mixture: bool) -> Ticket:
+        """The play on the desk, before it is counted; what it plays is still to be said of it."""
+        running, ticket = self.running, Ticket(0, mixture=mixture)
+        if self.gate.throws_coin:
+            run = running.state.run
+            share, centre = run["entry_share"].item(0), run["entry_centre"].item(0)
+            ticket = Ticket(0, run["entry"].item(0), share, centre, mixture)
+        if running.rails is None:
+            return ticket
+        return running.rails.commit(running.state.run, decision, ticket)
 
-    def check_metrics(self, decision: Any, values: Values) -> None:
-        """Refuse values of guardrails that the decision does not await, before anything is counted."""
-        rails = self.running.rails
-        if rails is None or not values:
-            return
-        if not isinstance(decision, Decision):
-            raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
-        desk = np.zeros(1, dtype=kernels.RUN)
-        self.enter_on_desk(desk, decision)
-        rails.check(desk[0], decision, values)
+    def tell_latest(self, ticket: Ticket | None, values: Values) -> None:
+        """Values of guardrails of the play that was just committed with its reward."""
+        if ticket is not None:
+            self.running.keep(ticket)
+            self.running.tell(self.running.rounds, ticket, values)
 
-    def observe_metrics(self, decision: Any, values: Values) -> None:
+    def check_metrics(self, decision: Any, values: Values) -> Ticket | None:
+        """The play that awaits values of guardrails, before anything is counted; None: there are none."""
+        if self.running.rails is None or not values:
+            return None
+        return self.running.rails.check(decision, values, self.running.tickets)
+
+    def observe_metrics(self, decision: Any, values: Values, ticket: Ticket | None) -> None:
         """Values of guardrails that were checked."""
-        rails = self.running.rails
-        if rails is not None and values:
-            rails.observe(decision.round, values)
+        if ticket is not None and values:
+            self.running.tell(decision.round, ticket, values)
             self.running.forget_decision()
 
     def values_of(self, metrics: Mapping[str, Any] | None) -> Values:
@@ -324,6 +332,7 @@ class Driver(ABC, Generic[Q]):
         """Fresh random numbers for the next round, so that deciding twice is deciding once."""
         running = self.running
         running.stays_safe = False
+        running.tickets.made.clear()
         if running.coins is not None:
             running.draw_coins()
         if self.rule.draws != kernels.NO_DRAWS:

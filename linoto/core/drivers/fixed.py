@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from linoto.core import arm_changes, coins, kernels
 from linoto.core.arm_changes import ArmChange
-from linoto.core.arrays import Bools, Floats, Ints, Records
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
@@ -28,6 +28,7 @@ from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, Roun
 from linoto.core.rails import Rails, Values, share_of
 from linoto.core.running import Running
 from linoto.core.saving import lasting_arrays, rows_left_out
+from linoto.core.tickets import Ticket
 from linoto.core.validation import as_arm, as_counts
 from linoto.core.warm_up import warm_up, warm_up_loop
 
@@ -124,6 +125,7 @@ class FixedArms(Driver[Bools | None]):
             run["coin_thrown"] = 0
         if wanted is not None:
             running.forget_decision()  # an arm committed by number is judged by decide(), not by this
+        running.tickets.made.append(decision)
         return decision
 
     def ask(self, wanted: int | None, mask: Bools | None) -> None:
@@ -187,9 +189,11 @@ class FixedArms(Driver[Bools | None]):
             )
         arm = decision.fallback
         safe = replace(decision, arm=arm, name=self.name_of(arm), mode="safe")
-        if not counted:
-            return self.without_coin(safe)
-        coins.play_practice(self.running.state.run)
+        if counted:
+            coins.play_practice(self.running.state.run)
+        else:
+            safe = self.without_coin(safe)
+        self.running.tickets.made.append(safe)
         return safe
 
     def check_latest(self, decision: Decision) -> None:
@@ -223,6 +227,7 @@ class FixedArms(Driver[Bools | None]):
         thrown = self.running.run["coin_thrown"].item(0)
         decision = self.answer(wanted, asked)
         self.running.state.run["coin_thrown"] = thrown
+        self.running.tickets.made.pop()
         return decision
 
     def offered(self, asked: Bools | None) -> Bools:
@@ -269,41 +274,40 @@ class FixedArms(Driver[Bools | None]):
     def commit(self, decision: Decision | int) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
-        if running.rails is not None:
-            running.rails.commit(running.state.run, decision)
+        ticket = self.ticket_of(decision, mixture)._replace(play=arm)
         kernels.commit(running.params, running.state, arm, mixture, *self.parts[:2])
         running.open_rounds.open(running.rounds)
+        running.keep(ticket)
         self.draw()
 
     def observe(self, decision: Decision | int, value: float) -> None:
-        arm, mixture = self.credited(decision)
+        ticket = self.awaited(decision)
+        arm, mixture = self.credited(decision, ticket)
         if not self.gate.throws_coin:
             self.learn(arm, mixture, value, 0.0)
         elif not self.coin_is_thrown:
-            self.enter_reward(decision, arm)
+            self.enter_reward(decision, arm, ticket)
             self.learn(arm, mixture, value, 0.0)
         else:  # between the throw of a coin and the commit of its round: that decision stands
             run = self.running.state.run
             kept = [name for name in kernels.DECIDED if name != "restricted"]
             before = run[kept].copy()
-            self.enter_reward(decision, arm)
+            self.enter_reward(decision, arm, ticket)
             self.learn(arm, mixture, value, 0.0)
             for name in kept:
                 run[name] = before[name]
 
     def lose(self, decision: Decision | int, value: float) -> None:
-        arm, mixture = self.credited(decision)
+        arm, mixture = self.credited(decision, self.awaited(decision))
         low, high = limits_of(self.confidence, self.running.state.actions)
         self.learn(arm, mixture, value, max(high - value, value - low))
 
     def update(self, decision: Decision | int, value: float, metrics: Values) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
-        if running.rails is not None:
-            running.rails.commit(running.state.run, decision)
+        ticket = None if running.rails is None else self.ticket_of(decision, mixture)._replace(play=arm)
         kernels.observe(running.params, running.state, arm, mixture, value, 0.0, False, *self.parts[:5])
-        if running.rails is not None:
-            running.rails.observe_latest(running.state.run, metrics)
+        self.tell_latest(ticket, metrics)
         self.draw()
 
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
@@ -354,12 +358,21 @@ class FixedArms(Driver[Bools | None]):
             arm = self.as_arm(decision.arm, None)
             if running.stays_safe:
                 coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
-            if self.gate.throws_coin:
-                coins.enter_play(run, decision)
-            return arm, decision.by_practice
-        arm = self.as_arm(decision, None)
+            if running.tickets.has_made(decision):
+                if self.gate.throws_coin:
+                    coins.enter_play(run, decision)
+                return arm, decision.by_practice
+            if not self.gate.throws_coin and not decision.by_practice:
+                return arm, False  # whatever was decided
+            return self.play_by_arm(arm, self.as_arm(decision.proposal, None, "proposal"))
+        return self.play_by_arm(self.as_arm(decision, None), None)
+
+    def play_by_arm(self, arm: int, wanted: int | None) -> tuple[int, bool]:
+        """The same of an arm that is played whatever was decided: it is judged as what somebody `wanted`."""
+        running, run = self.running, self.running.state.run
         if self.gate.throws_coin:
-            self.ask(None, None)
+            if not self.coin_is_thrown:
+                self.ask(wanted, None)
             if running.stays_safe:
                 coins.forget_coin(run)
             practice = coins.is_practice(run, arm)
@@ -367,27 +380,35 @@ class FixedArms(Driver[Bools | None]):
             return arm, practice
         if not self.plays_mixture:
             return arm, False
-        if not run[0]["fresh"]:
-            self.ask(None, None)
+        if wanted is not None or not run[0]["fresh"]:
+            self.ask(wanted, None)
         return arm, bool(run[0]["source"] == kernels.FROM_MIXTURE and run[0]["arm"] == arm)
 
-    def credited(self, decision: Decision | int) -> tuple[int, bool]:
+    def awaited(self, decision: Decision | int) -> Ticket | None:
+        """What was committed, where the books know it; refuses a decision that awaits no reward."""
+        if not isinstance(decision, Decision):
+            return None
+        check_awaited(self.running.open_rounds, decision.round)
+        return self.running.tickets.of(decision)
+
+    def credited(self, decision: Decision | int, ticket: Ticket | None) -> tuple[int, bool]:
         """Whose reward this is, which is not awaited any more: the arm, and whether it was the mixture's."""
-        running = self.running
-        arm, mixture = credit(decision, running.state.counts)
+        running, mixture = self.running, None if ticket is None else ticket.mixture
+        arm, mixture = credit(decision, running.state.counts, mixture)
         if isinstance(decision, Decision):
-            check_awaited(running.open_rounds, decision.round)
+            running.close(decision.round)
         elif running.rounds == running.rewards + 1:
             running.open_rounds.clear()  # this one was the last
+            running.settle_all()
         return arm, mixture
 
-    def enter_on_desk(self, desk: Records, decision: Decision) -> None:
-        coins.enter_decision(desk, decision)
-
-    def enter_reward(self, decision: Decision | int, arm: int) -> None:
+    def enter_reward(self, decision: Decision | int, arm: int, ticket: Ticket | None) -> None:
         """Say what a reward is in the books of a gate that throws a coin."""
-        if isinstance(decision, Decision):
-            self.enter_on_desk(self.running.state.run, decision)
+        run = self.running.state.run
+        if ticket is not None:
+            coins.write(run, ticket.entry, ticket.share, ticket.centre, arm)
+        elif isinstance(decision, Decision):
+            coins.enter_decision(run, decision)
         else:
             coins.enter_ticket(self.running.state, arm)
 
@@ -494,6 +515,7 @@ class FixedArms(Driver[Bools | None]):
         run = state.run.view(np.uint8)  # to copy its fields one by one takes 10 times as long
         before, rows = run.copy(), state.arms[SCRATCH].copy()
         budget = self.answer(None, None).budget
+        self.running.tickets.made.pop()
         run[:], state.arms[SCRATCH] = before, rows  # the latest decision stays the latest
         return budget
 

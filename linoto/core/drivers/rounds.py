@@ -40,6 +40,7 @@ from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, Roun
 from linoto.core.rails import Rails, Values
 from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
+from linoto.core.tickets import Ticket, play_of
 from linoto.core.validation import as_arm, as_floats, exact, rounded_up
 from linoto.core.warm_up import warm_up_context_loop, warm_up_contexts
 
@@ -190,6 +191,7 @@ class RoundArms(Driver[Round]):
                     "commit that decision first"
                 )
             self.shown = self.standing
+            running.tickets.made.append(decision)
             return decision
         if running.rails is not None:
             running.rails.measure(running.state.run)
@@ -201,6 +203,7 @@ class RoundArms(Driver[Round]):
         if shows_draw or (decision.control_share is not None and not running.stays_safe):
             self.standing = asked, decision
         self.shown = asked, decision
+        running.tickets.made.append(decision)
         return decision
 
     def consider(self, asked: Round, wanted: int | None) -> Decision:
@@ -249,6 +252,7 @@ class RoundArms(Driver[Round]):
         if self.coin_is_thrown or (safe.by_practice and self.is_bound_by(asked)):
             self.standing = asked, safe
         self.shown = asked, safe
+        self.running.tickets.made.append(safe)
         return safe
 
     def check_latest(self, decision: Decision) -> None:
@@ -314,7 +318,9 @@ class RoundArms(Driver[Round]):
         decision = self.answer(wanted, asked)
         if kept is not None and not self.gate.throws_coin:
             self.standing = None  # what stands is practice's draw, and nothing is kept of its round
+            self.running.tickets.made.pop()
             decision = self.answer(wanted, asked)
+        self.running.tickets.made.pop()
         self.standing, self.shown = kept, shown  # nobody was shown the coin, nor practice's draw
         if self.gate.throws_coin:
             self.running.state.run["coin_thrown"] = thrown
@@ -341,31 +347,37 @@ class RoundArms(Driver[Round]):
     # -- learning
 
     def commit(self, decision: Decision) -> None:
-        self.entered(decision)
-        self.running.open_rounds.open(self.running.rounds)
+        running = self.running
+        by_practice = self.enter(decision)
+        ticket = self.ticket_of(decision, by_practice)
+        self.count(decision, by_practice)
+        running.open_rounds.open(running.rounds)
+        running.keep(ticket if running.tickets.trusts else ticket._replace(play=play_of(decision)))
 
     def observe(self, decision: Decision, value: float) -> None:
-        self.learn(decision, self.awaited(decision), value, 0.0)
+        action, ticket = self.awaited(decision)
+        self.enter_reward(decision, ticket)
+        self.learn(action, value, 0.0)
 
     def lose(self, decision: Decision, value: float) -> None:
-        action = self.awaited(decision)
+        action, ticket = self.awaited(decision)
         if self.confidence.reward_range is not None:
             low, high = self.confidence.reward_range
         else:
             high = self.confidence.bound * sqrt(sum(entry * entry for entry in decision.action or ()))
             low = -high
-        self.learn(decision, action, value, max(high - value, value - low))
+        self.enter_reward(decision, ticket)
+        self.learn(action, value, max(high - value, value - low))
 
     def update(self, decision: Decision, value: float, metrics: Values) -> None:
-        self.learn(decision, self.entered(decision), value, 0.0)
+        by_practice, ticket = self.enter(decision), None
         if self.running.rails is not None:
-            self.running.rails.observe_latest(self.running.state.run, metrics)
+            ticket = self.ticket_of(decision, by_practice)._replace(play=play_of(decision))
+        self.learn(self.count(decision, by_practice), value, 0.0)
+        self.tell_latest(ticket, metrics)
 
-    def enter_on_desk(self, desk: Records, decision: Decision) -> None:
-        coins.enter_round(desk, decision)
-
-    def entered(self, decision: Decision) -> Floats:
-        """Count a decision as played; (d,) its action."""
+    def enter(self, decision: Decision) -> bool:
+        """Put a decision that is played now on the desk: whether it is a play of practice, counted apart."""
         running = self.running
         check_round(decision, running.rounds + 1)
         if self.changes and decision.name in self.removed:
@@ -373,24 +385,51 @@ class RoundArms(Driver[Round]):
                 f"decision must be for an item that is present, got {decision.name!r}, which was removed: "
                 "ask again"
             )
-        action, practice = self.vectors_of(decision)
+        self.vectors_of(decision)  # refuses what does not fit
         if running.stays_safe:
             coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
         stands = decision if self.standing is None else self.standing[1]
         if decision is not stands and replace(decision, budget=stands.budget) != stands:
             raise ValueError(f"decision must be the one for which {self.why_it_stands}, got another")
+        ours = self.standing is not None or self.is_ours(decision)
         if self.gate.throws_coin:
-            coins.enter_round(running.state.run, decision)
-        if running.rails is not None:
-            running.rails.commit(running.state.run, decision)
-        by_practice = decision.by_practice
+            coins.enter_round(running.state.run, decision, asked=ours)
+        return ours and decision.by_practice
+
+    def count(self, decision: Decision, by_practice: bool) -> Floats:
+        """Count what is on the desk as played; (d,) its action."""
+        running, (action, practice) = self.running, self.vectors_of(decision)
         kernels.context_commit(running.params, running.state, action, practice, by_practice, self.coin)
         self.standing = self.shown = None
         self.draw()
         return action
 
-    def awaited(self, decision: Decision) -> Floats:
-        """(d,) the action of a committed decision; refuses one that awaits no reward."""
+    def is_ours(self, decision: Decision) -> bool:
+        """Whether a decision may be taken for what it says; else nobody was asked about what is played.
+
+        Where nobody has asked in this round (it is told again, or the agent was restored) practice is what
+        the decision says, and a coin that it claims must be that of the round.
+        """
+        running, tickets = self.running, self.running.tickets
+        made = tickets.has_made(decision)
+        if made is False and decision.practice not in [other.practice for other in tickets.made]:
+            raise ValueError(
+                f"decision must have the practice of what was asked in round {decision.round}, got another"
+            )
+        if made is not None:
+            return made
+        if decision.control_share is None:
+            return not decision.by_practice or decision.action == decision.practice
+        if running.rails is not None:
+            running.rails.measure(running.state.run)
+        known = running.rails is None or running.rails.centres == decision.centres
+        return known and coins.agrees(running.params, running.state.run, decision)
+
+    def awaited(self, decision: Decision) -> tuple[Floats, Ticket | None]:
+        """(d,) the action of a committed decision and, where the books know it, what it was.
+
+        Refuses one that awaits no reward.
+        """
         running = self.running
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be a Decision, got {type(decision).__name__}")
@@ -401,13 +440,20 @@ class RoundArms(Driver[Round]):
             )
         action = self.vectors_of(decision)[0]
         check_awaited(running.open_rounds, decision.round)
-        return action
+        ticket = running.tickets.of(decision)
+        running.close(decision.round)
+        return action, ticket
 
-    def learn(self, decision: Decision, action: Floats, value: float, error: float) -> None:
-        """One reward of a committed decision, or what stands in for it and how wrong that can be."""
+    def enter_reward(self, decision: Decision, ticket: Ticket | None) -> None:
+        """Say what a reward is in the books of a gate that throws a coin."""
+        if self.gate.throws_coin and ticket is not None:
+            coins.write(self.running.state.run, ticket.entry, ticket.share, ticket.centre, 0)
+        elif self.gate.throws_coin:
+            coins.enter_round(self.running.state.run, decision)
+
+    def learn(self, action: Floats, value: float, error: float) -> None:
+        """One reward of an action, or what stands in for it and how wrong that can be."""
         running = self.running
-        if self.gate.throws_coin:
-            coins.enter_round(running.state.run, decision)
         kernels.context_observe(running.params, running.state, action, value, error, self.coin, self.shift)
 
     def vectors_of(self, decision: Decision) -> tuple[Floats, Floats]:

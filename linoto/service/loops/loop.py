@@ -76,6 +76,7 @@ class Loop(LoopData):
         """
         asked, spec = spec, specs.with_defaults(spec, name)
         agent = start_agent(spec) if known is None else known[0]
+        agent.trust_decisions()  # an event is what was decided, and nobody hands in another
         promised = without_seed(agent.certificate) if known is None else known[1]
         arms = arms_of(spec).after(agent)
         names = list(arms.recipe.items)
@@ -297,6 +298,7 @@ class Loop(LoopData):
     def restore(self, state: bytes, agent: LoopAgent) -> None:
         """Become what the snapshot says."""
         self.agent, self.state = agent, msgspec.json.decode(state, type=LoopState)
+        agent.trust_decisions()
         self.snapshot_seq = self.state.seq
         self._know_key()
         self._know_arms()

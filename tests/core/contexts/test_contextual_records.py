@@ -89,18 +89,22 @@ def test_restored_at_any_round_it_has_the_same_future(name: str) -> None:
     assert np.array_equal(agent.theta, other.theta)
 
 
+@pytest.mark.parametrize("trusting", [True, False])
 @pytest.mark.parametrize("name", POLICIES)
-def test_stored_decisions_replay_bit_for_bit(name: str) -> None:
-    """What a service does: it keeps decisions as JSON, and never asks again."""
+def test_stored_decisions_replay_bit_for_bit(name: str, trusting: bool) -> None:
+    """What a service does: it keeps decisions as JSON, and never asks again. Else a coin vouches for them."""
     world = Clicks(3)
-    agent = POLICIES[name].start(world.log, rng=5)
+    agent, again = (POLICIES[name].start(world.log, rng=5) for _ in range(2))
+    if not (trusting or agent.gate.throws_coin):
+        return
+    for each in (agent, again) if trusting else ():
+        each.trust_decisions()
     events: list[tuple[str, float]] = []
     for _ in range(30):
         decision = agent.decide(**question(world))
         reward = world.reward(decision)
         agent.update(decision, reward)
         events.append((json.dumps(decision.to_dict(), allow_nan=False), reward))
-    again = POLICIES[name].start(world.log, rng=5)
     for text, reward in events:
         stored = Decision.from_dict(json.loads(text))
         again.update(stored, reward)
