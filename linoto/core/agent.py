@@ -240,13 +240,14 @@ class Agent:
 
     def awaits_metrics(self, decision: Decision) -> tuple[str, ...]:
         """The guardrails whose value of a committed decision may still come, by name."""
-        rails = self.running.rails
-        return () if rails is None else rails.awaited(decision.round)
+        rails, round = self.running.rails, decision.round
+        return () if rails is None or round not in self.running.tickets.kept else rails.awaited(round)
 
     def lose_metrics(self, decision: Decision) -> None:
         """The values of guardrails that have not come never will: they count at their worst, as before."""
         if self.running.rails is not None:
             self.running.rails.lose(decision.round)
+            self.running.settle(decision.round)
 
     def update(
         self, decision: Decision | int, reward: float, metrics: Mapping[str, float] | None = None

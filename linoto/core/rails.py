@@ -140,13 +140,12 @@ class Rails:
     def awaited(self, round: int) -> tuple[str, ...]:
         """The metrics whose value of a round may still come."""
         pairs = zip(self.guardrails, self.open_rounds, strict=True)
-        return tuple(rail.name for rail, open in pairs if round in self.tickets and open.awaits(round))
+        return tuple(rail.name for rail, open in pairs if open.awaits(round))
 
     def lose(self, round: int) -> None:
         """What has not come of a round never will: it stays at its worst, and nothing is kept for it."""
         for rounds in self.open_rounds:
             rounds.close(round)
-        self.tickets.pop(round, None)
 
     # -- looking
 

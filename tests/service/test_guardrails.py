@@ -268,7 +268,7 @@ def test_a_value_that_never_comes_counts_at_its_worst_in_its_own_ledger_for_ever
         close_due(service)
         assert not loop.unmeasured and not loop.pending
         assert loop.state.metrics["complaints"].lost == 20 and loop.state.metrics["margin"].lost == 0
-        assert loop.agent.rooms == rooms and not loop.agent.running.rails.tickets
+        assert loop.agent.rooms == rooms and not loop.agent.running.tickets.kept
         assert len(set(digests(service))) == 1
 
 
