@@ -30,7 +30,16 @@ def service_needed() -> Iterator[None]:
 
 def add_database(parser: Parser) -> None:
     """The option that every command of the service has."""
-    parser.add_argument("--db", type=Path, default=DATABASE, help="database file")
+    parser.add_argument(
+        "--db", type=place, default=DATABASE, help="database: a file, or postgresql://USER@HOST/NAME"
+    )
+
+
+def place(text: str) -> Any:
+    """A file, or the address of a PostgreSQL server."""
+    from linoto.service.storage.places import place_of
+
+    return place_of(text)
 
 
 def add_token(commands: Commands) -> None:
@@ -163,7 +172,9 @@ def add_db(commands: Commands) -> None:
     backup = described(actions, "backup", "copy the database while it is served")
     backup.add_argument("out", type=file_to_write, help="file to write; must not exist")
     restore = described(actions, "restore", "put a backup in the place of a database that is gone")
-    restore.add_argument("copy", type=Path, help="file that `linoto db backup` wrote")
+    restore.add_argument(
+        "copy", type=Path, nargs="?", help="file that `linoto db backup` wrote; none after pg_restore"
+    )
     restore.add_argument(
         "--keep-tokens", action="store_true", help="keep the tokens of the backup, revoked since or not"
     )
@@ -220,9 +231,17 @@ def run_backup(arguments: argparse.Namespace) -> None:
 
 def run_restore(arguments: argparse.Namespace) -> None:
     """`linoto db restore`."""
-    from linoto.service.maintenance import restore
+    from linoto.service.maintenance import restore, restored_elsewhere
 
-    lines = restore(arguments.copy, arguments.db, keep_tokens=arguments.keep_tokens)
+    if isinstance(arguments.db, Path) != isinstance(arguments.copy, Path):
+        raise ValueError(
+            "restore must have the file of a backup for a file, and none for a PostgreSQL server, where "
+            "pg_restore comes first"
+        )
+    if arguments.copy is None:
+        lines = restored_elsewhere(arguments.db, keep_tokens=arguments.keep_tokens)
+    else:
+        lines = restore(arguments.copy, arguments.db, keep_tokens=arguments.keep_tokens)
     print_lines([*lines, RESTORED], arguments)
 
 

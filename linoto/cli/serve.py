@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from linoto.cli.database import DATABASE, service_needed
+from linoto.cli.database import DATABASE, place, service_needed
 from linoto.cli.settings import add_settings, read_secret, read_settings, shown
 from linoto.cli.terminal import above_zero, positive
 from linoto.cli.usage import Commands, Parser, described
@@ -37,7 +37,11 @@ def add_serve(commands: Commands) -> None:
         "  linoto serve --demo\n  linoto serve --db loops.sqlite --logs logs\n"
         "  linoto serve --db loops.sqlite --host 0.0.0.0 --port 80",
     )
-    serve.add_argument("--db", type=Path, help=f"database file (default: {DATABASE}, or {DEMO} with --demo)")
+    serve.add_argument(
+        "--db",
+        type=place,
+        help=f"database: a file, or postgresql://USER@HOST/NAME (default: {DATABASE}, or {DEMO} with --demo)",
+    )
     serve.add_argument("--host", default="127.0.0.1", help="address; wider than this machine needs tokens")
     serve.add_argument("--port", type=port, default=8080, help="port, 0 for any free one")
     serve.add_argument(

@@ -18,11 +18,16 @@ from linoto.service.storage import expected, schema, sql, sqlite, tokens
 from linoto.service.storage.connection import Connection
 from linoto.service.storage.database import open_database, open_exclusively
 from linoto.service.storage.expected import put_in_place
+from linoto.service.storage.places import Address, Place
 from linoto.service.storage.store import Store
 
+PG_DUMP = "back a PostgreSQL database up with pg_dump --format=custom, or with what your server has for it"
 
-def backup(path: Path, out: Path) -> None:
+
+def backup(path: Place, out: Path) -> None:
     """A copy as of one moment, complete on disk when this returns."""
+    if isinstance(path, Address):
+        raise ValueError(f"{path} must be a file of SQLite: {PG_DUMP}")
     if out.exists():
         raise FileExistsError(f"{out} exists: name a file that does not")
     copy_database(path, out)
@@ -48,7 +53,9 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
         note, part = expected.beside(path), path.with_name(path.name + ".part")
         copy_into(copy, part)
         noted = expected.read(note)
-        lines, loops = begin_epoch(part, noted, keep_tokens, clock())
+        with sqlite.open_database(part, older=True) as connection:
+            schema.migrate(connection, schema.MIGRATIONS, schema.VERSION)
+            lines, loops = begin_epoch(connection, noted, keep_tokens, clock())
         put_in_place(part, path)  # if it ends here, the old note is one that this file keeps to
         expected.put(note, map(note_of, loops))
     if loops and not noted:
@@ -58,33 +65,38 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
     return [f"{path}: restored from {copy}", *lines]
 
 
+def restored_elsewhere(address: Address, *, keep_tokens: bool = False, clock: Clock = time.time) -> list[str]:
+    """The same for a database that pg_restore has brought back: nobody knows what came after its backup."""
+    with open_exclusively(address) as connection:
+        lines, _ = begin_epoch(connection, {}, keep_tokens, clock())
+    return [f"{address}: restored by PostgreSQL's own tools", *lines]
+
+
 def begin_epoch(
-    part: Path, noted: dict[int, expected.Note], keep_tokens: bool, now: float
+    connection: Connection, noted: dict[int, expected.Note], keep_tokens: bool, now: float
 ) -> tuple[list[str], list[Loop]]:
     """Tell every loop of a copy that it was restored; what to say of it, and the loops.
 
     `noted` is what was noted of each loop beside the database that is gone.
     """
     epoch, lines, loops = token_hex(EPOCH_BYTES), list[str](), list[Loop]()
-    with sqlite.open_database(part, older=True) as connection:
-        schema.migrate(connection, schema.MIGRATIONS, schema.VERSION)
-        connection.begin()
-        schema.add_tables(connection)
-        sql.put_epoch(connection, epoch)
-        for row in sql.all_loops(connection):
-            loop = recover(connection, row)
-            event = restored_event(loop, epoch, noted.get(loop.id))
-            loop.apply(event, max(now, loop.state.at))
-            insert(connection, loop, event)
-            sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
-            keep_promise(connection, loop)
-            loops.append(loop)
-            lines.append(f"{loop.name}: now safe-only; {restored_text(event.missing, event.costly)}")
-        tags = {note_of(loop).tag for loop in loops}
-        lost = sorted(id for id, note in noted.items() if note.tag not in tags)
-        lines += [f"loop number {id}: made after the backup, and lost with it" for id in lost]
-        lines += revoke_tokens(connection, keep_tokens, now)
-        connection.commit()
+    connection.begin()
+    connection.add_tables()
+    sql.put_epoch(connection, epoch)
+    for row in sql.all_loops(connection):
+        loop = recover(connection, row)
+        event = restored_event(loop, epoch, noted.get(loop.id))
+        loop.apply(event, max(now, loop.state.at))
+        insert(connection, loop, event)
+        sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
+        keep_promise(connection, loop)
+        loops.append(loop)
+        lines.append(f"{loop.name}: now safe-only; {restored_text(event.missing, event.costly)}")
+    tags = {note_of(loop).tag for loop in loops}
+    lost = sorted(id for id, note in noted.items() if note.tag not in tags)
+    lines += [f"loop number {id}: made after the backup, and lost with it" for id in lost]
+    lines += revoke_tokens(connection, keep_tokens, now)
+    connection.commit()
     return lines, loops
 
 
@@ -124,7 +136,7 @@ def copy_into(path: Path, part: Path) -> None:
             target.close()
 
 
-def create_loop(path: Path, name: str, spec: LoopSpec, clock: Clock = time.time) -> tuple[Loop, bool]:
+def create_loop(path: Place, name: str, spec: LoopSpec, clock: Clock = time.time) -> tuple[Loop, bool]:
     """Add a loop of a canonical spec, or find the one made from the same; whether it is new."""
     loops = Loops(clock)
     store = Store(path, on_commit=loops.committed, on_rollback=loops.rolled_back)
@@ -135,7 +147,7 @@ def create_loop(path: Path, name: str, spec: LoopSpec, clock: Clock = time.time)
         store.close()
 
 
-def rebuild(path: Path) -> Iterator[str]:
+def rebuild(path: Place) -> Iterator[str]:
     """Replay every loop from its beginning, and keep the result as its snapshot."""
     with open_exclusively(path) as connection:
         for row in sql.all_loops(connection):
@@ -149,8 +161,10 @@ def rebuild(path: Path) -> Iterator[str]:
             yield f"{loop.name}: replayed {loop.state.seq - sql.base_seq(connection, loop.id)} events"
 
 
-def migrate(path: Path, scripts: dict[int, str] = schema.MIGRATIONS, target: int = schema.VERSION) -> str:
+def migrate(path: Place, scripts: dict[int, str] = schema.MIGRATIONS, target: int = schema.VERSION) -> str:
     """Bring an older database to the schema of this version, while no server uses it."""
+    if isinstance(path, Address):
+        return f"{path}: schema {schema.VERSION} is that of this version"
     with sqlite.open_exclusively(path, older=True) as connection:
         before = schema.versions(connection)[1]
         schema.migrate(connection, scripts, target)
@@ -158,20 +172,20 @@ def migrate(path: Path, scripts: dict[int, str] = schema.MIGRATIONS, target: int
         return f"{path}: schema {before} is now {schema.versions(connection)[1]}"
 
 
-def check(path: Path) -> Iterator[str]:
+def check(path: Place) -> Iterator[str]:
     """One line for the file and one per loop; ValueError where a snapshot and its events disagree.
 
     And where there are fewer events than the note beside the database says: a start would refuse it. The note
     is read before, as a server may write more meanwhile.
     """
-    note = expected.beside(path)
-    noted = expected.read(note)
+    note = None if isinstance(path, Address) else expected.beside(path)
+    noted = {} if note is None else expected.read(note)
     with open_database(path, readonly=True) as connection:
         connection.execute("BEGIN")
         found = connection.check_integrity()
         if found != "ok":
             raise ValueError(f"{path} is damaged: {found}")
-        yield f"{path}: file ok"
+        yield f"{path}: {'database' if note is None else 'file'} ok"
         for row in sql.all_loops(connection):
             check_tables(connection, row[0], row[1])
             short, long = recover(connection, row), recover(connection, row, from_scratch=True)
@@ -181,8 +195,10 @@ def check(path: Path) -> Iterator[str]:
                     "of linoto wrote it, stop the server and make another: `linoto db rebuild`"
                 )
             mine = {id: noted.pop(id) for id in row[:1] if id in noted}
-            expected.check(note, mine, {row[0]: (row[1], note_of(long))})
+            if note is not None:
+                expected.check(note, mine, {row[0]: (row[1], note_of(long))})
             base = sql.base_seq(connection, row[0])
             pruned = f" of which {base} were pruned" if base else ""
             yield f"{row[1]}: {long.state.seq} events{pruned}, snapshot, replay and tables agree"
-        expected.check(note, noted, {})
+        if note is not None:
+            expected.check(note, noted, {})

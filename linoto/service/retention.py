@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from linoto.service.loops.records import apply_events, recover, restored
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection, Row
 from linoto.service.storage.database import open_database, open_exclusively
+from linoto.service.storage.places import Place
 
 BATCH = 1000  # rows pruned in one transaction; the server waits for the disk no longer than that takes
 PAUSE = 2.0  # times as long as a transaction took, in which the server has the database to itself
@@ -39,7 +39,7 @@ class Base:
 
 
 def prune(
-    path: Path,
+    path: Place,
     *,
     before: float,
     now: float,
@@ -68,7 +68,7 @@ def prune(
             yield f"{base.name}: {'would prune' if dry_run else 'pruned'} {line}"
 
 
-def prune_and_shrink(path: Path, *, before: float, now: float, loop: str | None = None) -> Iterator[str]:
+def prune_and_shrink(path: Place, *, before: float, now: float, loop: str | None = None) -> Iterator[str]:
     """The same for a database that no server uses, and the space goes back to the file system."""
     with open_exclusively(path) as connection:
         yield from prune(path, before=before, now=now, loop=loop, sleep=lambda _: None)

@@ -23,9 +23,11 @@ from linoto.service.backups import Backups
 from linoto.service.errors import Refused, Repeats, Unavailable
 from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
 from linoto.service.loops.operations import SLICE, SNAPSHOT_EVERY, Clock, Loops
+from linoto.service.maintenance import PG_DUMP
 from linoto.service.sockets import open_socket
 from linoto.service.storage.connection import Connection
 from linoto.service.storage.log_files import open_folder
+from linoto.service.storage.places import Address, Place
 from linoto.service.storage.store import BUSY_TIMEOUT, Store
 from linoto.service.tls import Tls, tls_of
 from linoto.service.web.access import LOOPBACK, Access
@@ -106,7 +108,7 @@ def steady_clock(wall: Clock = time.time, steady: Clock = since_boot) -> Clock:
 
 
 def open_service(
-    path: Path,
+    path: Place,
     *,
     clock: Clock | None = None,
     snapshot_every: int = SNAPSHOT_EVERY,
@@ -226,12 +228,14 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     return not hurry.is_set()
 
 
-def backups_of(path: Path, settings: Settings) -> Backups | None:
+def backups_of(path: Place, settings: Settings) -> Backups | None:
     """What makes backups, if they are asked for."""
     if (settings.backups is None) != (settings.backup_every is None):
         raise ValueError("backups and backup_every must be given together, got one of them")
     if settings.backups is None or settings.backup_every is None:
         return None
+    if isinstance(path, Address):
+        raise ValueError(f"backups must be of a file of SQLite: {PG_DUMP}")
     return Backups(path, Path(settings.backups), every=settings.backup_every, kept=settings.backups_kept)
 
 
@@ -302,7 +306,7 @@ async def stop_tasks(tasks: list[asyncio.Task[None]]) -> None:
 
 
 def run(
-    path: Path, *, clock: Clock | None = None, listening: socket.socket | None = None, **options: Any
+    path: Place, *, clock: Clock | None = None, listening: socket.socket | None = None, **options: Any
 ) -> None:
     """Serve a database until told to stop; the options are those of `Settings`.
 

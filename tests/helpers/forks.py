@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from linoto.service.storage.places import Place
+
 PARENT = """
 import atexit, gc, json, os, sys
 from importlib import import_module
@@ -32,6 +34,7 @@ for name in sys.argv[1:]:
 from linoto.cli import main
 from linoto.core.warm_up import warm_up_loop, warm_up_usual
 from linoto.service.server import run
+from linoto.service.storage.places import place_of
 
 warm_up_usual()
 warm_up_loop()
@@ -58,7 +61,7 @@ for line in sys.stdin:
                 code = int(end.code or 0)
             sys.exit(code)
         logs = {"logs": Path(request["logs"])} if "logs" in request else {}
-        run(Path(request["path"]), **logs, **request["options"])
+        run(place_of(request["path"]), **logs, **request["options"])
         code = 0
         sys.exit()
     print(pid, flush=True)
@@ -100,7 +103,7 @@ def parent() -> Parent:
 class ForkedServer:
     """A server in a process and a group of its own, as `subprocess.Popen` shows them."""
 
-    def __init__(self, path: Path, *, log: Path, out: str = os.devnull, **options: Any) -> None:
+    def __init__(self, path: Place, *, log: Path, out: str = os.devnull, **options: Any) -> None:
         folder = {"logs": str(options.pop("logs"))} if "logs" in options else {}
         self.pid: int = parent().ask(path=str(path), log=str(log), out=out, **folder, options=options)
         self.returncode: int | None = None

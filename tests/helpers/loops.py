@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sqlite3 import Connection
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from linoto.service.loops.records import recover
 from linoto.service.loops.spec import Arm
 from linoto.service.server import Service
 from linoto.service.storage import sql
+from linoto.service.storage.connection import Connection
 from linoto.service.web.messages import DecisionResponse, decision_response
 
 THOMPSON = linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open())

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from io import BytesIO
 from math import inf
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Any
 
 from helpers.forks import ForkedServer
@@ -22,6 +21,8 @@ from linoto.client.exchange import Request
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
 from linoto.service.server import Service, open_service
+from linoto.service.storage.connection import Connection
+from linoto.service.storage.places import Place
 
 TOLERANT = linoto.Gated(
     explorer=linoto.LinUCB(),  # draws nothing, so that an agent alone decides as a loop does
@@ -41,7 +42,7 @@ class Server:
 
     def __init__(
         self,
-        path: Path,
+        path: Place,
         *,
         snapshot_every: int = 10_000,
         log: Path | None = None,
@@ -50,7 +51,8 @@ class Server:
     ) -> None:
         self.port = port or free_port()
         options = {"port": self.port, "snapshot_every": snapshot_every, **(settings or {})}
-        self.process = ForkedServer(path, log=log or path.with_suffix(".log"), **options)
+        beside = path.with_suffix(".log") if isinstance(path, Path) else Path(os.devnull)
+        self.process = ForkedServer(path, log=log or beside, **options)
 
     @property
     def url(self) -> str:
@@ -80,7 +82,7 @@ class Server:
 
 
 @contextmanager
-def served(path: Path, **options: Any) -> Iterator[Server]:
+def served(path: Place, **options: Any) -> Iterator[Server]:
     server = Server(path, **options)
     try:
         server.wait()
@@ -113,7 +115,7 @@ class FakeClock:
 
 
 @contextmanager
-def opened(path: Path, **options: Any) -> Iterator[Service]:
+def opened(path: Place, **options: Any) -> Iterator[Service]:
     """A service without its door; a decision closes all that is due, however slow the machine is."""
     service = open_service(path, **{"closing": inf, **options})
     try:

@@ -23,6 +23,7 @@ from linoto.service.loops import views
 from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.events import ArmsChanged
 from linoto.service.loops.references import reference_now
+from linoto.service.storage.places import Place
 
 CONTROL = linoto.Gated(
     explorer=linoto.Random(), gate=linoto.Control(budget=20, epsilon=0.1), confidence=TOLERANT.confidence
@@ -31,10 +32,10 @@ CONTROL = linoto.Gated(
 
 @pytest.mark.parametrize("policy", [TOLERANT, THOMPSON, CONTROL, linoto.LinOtO()], ids=str)
 @pytest.mark.few(1)
-def test_a_loop_whose_arms_changed_is_the_fold_of_its_events(tmp_path: Path, policy: Any) -> None:
+def test_a_loop_whose_arms_changed_is_the_fold_of_its_events(place: Place, policy: Any) -> None:
     clock = FakeClock()
     holdback = {} if policy is CONTROL else {"holdback": 0.2}
-    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
+    with opened(place, clock=clock, snapshot_every=7) as service:
         create(service, window=10.0, policy=policy, **holdback)
         run_mixed_traffic(service, clock, 8)
         add_arms(service, "d", "e")
@@ -48,12 +49,12 @@ def test_a_loop_whose_arms_changed_is_the_fold_of_its_events(tmp_path: Path, pol
         reward(service, pending.decision_id, 1.0)
         (digest,) = set(digests(service))
         assert service.loops.get("loop").names == list("abcdef")
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+    with opened(place, clock=clock) as service:
         assert set(digests(service)) == {digest}
 
 
-def test_an_open_decision_of_a_removed_arm_takes_its_reward(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite", snapshot_every=3) as service:
+def test_an_open_decision_of_a_removed_arm_takes_its_reward(any_place: Place) -> None:
+    with opened(any_place, snapshot_every=3) as service:
         create(service)
         made = decide(service, proposal="a")
         assert made.arm == "a"
@@ -66,8 +67,8 @@ def test_an_open_decision_of_a_removed_arm_takes_its_reward(tmp_path: Path) -> N
         assert all(decide(service).arm in "bc" for _ in range(20))
 
 
-def test_practice_that_lost_an_arm_is_said_and_counted(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_practice_that_lost_an_arm_is_said_and_counted(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service)
         loop = service.loops.get("loop")
         for _ in range(4):
@@ -111,15 +112,15 @@ def test_a_snapshot_is_read_without_its_kept_promise(tmp_path: Path) -> None:
         assert len(set(digests(service))) == 1
 
 
-def test_without_any_logged_arm_there_is_no_control_group(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_without_any_logged_arm_there_is_no_control_group(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=linoto.LinUCB(confidence=TOLERANT.confidence), holdback=0.5)
         remove_arms(service, "a", "b")
         assert {decide(service).arm for _ in range(10)} == {"c"}
 
 
-def test_requests_that_are_repeated_change_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_requests_that_are_repeated_change_nothing(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service)
         made = decide(service, key="k", proposal="c")
         for _ in range(2):
@@ -144,9 +145,9 @@ def test_requests_that_are_repeated_change_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_change_that_cannot_work_is_refused_and_leaves_the_loop_as_it_is(
-    tmp_path: Path, change: Any, message: str
+    any_place: Place, change: Any, message: str
 ) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service)
         decide(service)
         with pytest.raises(Refused, match=message):
@@ -155,8 +156,8 @@ def test_a_change_that_cannot_work_is_refused_and_leaves_the_loop_as_it_is(
         decide(service)
 
 
-def test_a_doubling_policy_keeps_its_arms(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_doubling_policy_keeps_its_arms(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=linoto.Doubling(policy=linoto.LinUCB()))
         with pytest.raises(Refused, match="policy must be another than Doubling"):
             add_arms(service, "d")
@@ -196,10 +197,10 @@ def test_the_interval_of_what_is_left_holds_for_the_luckiest_choice() -> None:
 
 @pytest.mark.parametrize("context", [None, {"age": 25, "country": "DE"}], ids=["fixed", "contexts"])
 def test_arms_that_are_present_are_listed_before_those_that_were_removed(
-    tmp_path: Path, context: Any
+    any_place: Place, context: Any
 ) -> None:
     """Else arms that were played for a year would hide those of today, of which a page shows a dozen."""
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service) if context is None else create_with_contexts(service)
         for _ in range(3):
             made = decide(service) if context is None else decide(service, context=context)

@@ -22,6 +22,7 @@ from linoto.service.errors import Refused
 from linoto.service.loops.batches import most_in_batch
 from linoto.service.loops.recipe_spec import RecipeSpec
 from linoto.service.server import Service
+from linoto.service.storage.places import Place
 from linoto.service.web.messages import DecisionResponse, decision_response
 
 Request = dict[str, Any]
@@ -83,8 +84,8 @@ def test_a_batch_is_the_same_requests_one_after_the_other(tmp_path: Path, kind: 
     assert seen == seen[:1] * 2 and len({made.decision_id for made in seen[0][1]}) == 24
 
 
-def test_repeating_a_batch_changes_nothing_and_a_key_is_one_decision(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_repeating_a_batch_changes_nothing_and_a_key_is_one_decision(any_place: Place) -> None:
+    with opened(any_place) as service:
         loops_with_contexts.create(service)
         rng = np.random.default_rng(0)
         requests = [{"context": context_of(rng), "key": f"k{i}"} for i in range(6)]
@@ -110,10 +111,10 @@ WRONG: dict[str, tuple[int, Request, str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.few(2)
-def test_a_refused_request_is_named_and_nothing_of_its_batch_is_kept(tmp_path: Path, name: str) -> None:
+def test_a_refused_request_is_named_and_nothing_of_its_batch_is_kept(any_place: Place, name: str) -> None:
     status, wrong, message = WRONG[name]
     good = {"context": {"age": 30, "country": "NO"}}
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         loops_with_contexts.create(service)
         decide(service, **good, key="old")
         digest = digests(service)
@@ -125,7 +126,9 @@ def test_a_refused_request_is_named_and_nothing_of_its_batch_is_kept(tmp_path: P
         assert decide(service, **good, key="new").decision_id == "1-2"  # the key is free again
 
 
-def test_what_only_shows_in_the_middle_is_undone_and_the_requests_of_others_are_kept(tmp_path: Path) -> None:
+def test_what_only_shows_in_the_middle_is_undone_and_the_requests_of_others_are_kept(
+    place: Place,
+) -> None:
     """They wait together, so they share the transaction that is rolled back."""
     unsafe = [{}, {"allowed": ["b"]}]  # the first is decided before the second turns out to have no safe arm
 
@@ -140,7 +143,7 @@ def test_what_only_shows_in_the_middle_is_undone_and_the_requests_of_others_are_
         await service.store.check_ready()  # refusing is no failure of the disk
         return answers
 
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(place) as service:
         service_process.create(service, policy=CLOSED)
         before, refused, after = asyncio.run(together(service))
         assert (before.number, after.number) == (1, 2)
@@ -150,8 +153,8 @@ def test_what_only_shows_in_the_middle_is_undone_and_the_requests_of_others_are_
         assert service.store.measures.failures == 0
 
 
-def test_a_batch_is_limited_by_what_it_makes_others_wait(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_batch_is_limited_by_what_it_makes_others_wait(any_place: Place) -> None:
+    with opened(any_place) as service:
         loops_with_contexts.create(service)
         assert most_in_batch(service.loops.get("loop")) == 1000
         many = linoto.Recipe(
@@ -168,8 +171,8 @@ def test_a_batch_is_limited_by_what_it_makes_others_wait(tmp_path: Path) -> None
             decide_many(service, [{"context": {"age": 3}}] * (most + 1), "many")
 
 
-def test_an_archived_loop_refuses_a_batch_but_knows_old_keys(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_an_archived_loop_refuses_a_batch_but_knows_old_keys(any_place: Place) -> None:
+    with opened(any_place) as service:
         service_process.create(service)
         first = decide_many(service, [{"key": "a"}, {"key": "b"}])
         change(service, mode="safe-only")
@@ -208,8 +211,8 @@ def test_both_clients_decide_and_report_many(tmp_path: Path) -> None:
         assert asyncio.run(ask()) == ["1-7", "1-8", "1-7"]
 
 
-def test_rewards_without_a_decision_are_refused_before_any_is_recorded(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_rewards_without_a_decision_are_refused_before_any_is_recorded(any_place: Place) -> None:
+    with opened(any_place) as service:
         service_process.create(service)
         decide(service, key="a")
         with TestClient(service.app, base_url="http://127.0.0.1") as client:

@@ -30,6 +30,7 @@ from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.recipe_spec import RecipeSpec, as_statistics
 from linoto.service.loops.views import certificate, loop_view
+from linoto.service.storage.places import Place
 from linoto.service.web.export import parquet
 
 GERMAN = {"age": 25, "country": "DE"}
@@ -47,7 +48,7 @@ PRICED = linoto.Recipe(
 @pytest.mark.parametrize("name", ["model", "Thompson"])
 @pytest.mark.parametrize("version", [5, 6])
 def test_a_loop_with_many_items_keeps_the_order_of_its_version(
-    tmp_path: Path, name: str, version: int
+    any_place: Place, name: str, version: int
 ) -> None:
     """Up to version 5 all features are one block, later those of each item; replays give the same bits."""
     many, clock = RECIPE.with_items(list("DEFGHIJKLMNOP")), FakeClock()
@@ -57,7 +58,7 @@ def test_a_loop_with_many_items_keeps_the_order_of_its_version(
         "moments": as_statistics(log),
     }
     spec = msgspec.structs.replace(spec_of(POLICIES[name], window=10.0, **parts), version=version)
-    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
+    with opened(any_place, clock=clock, snapshot_every=7) as service:
         service.store.write_sync(lambda c: service.loops.create(c, Loop.fresh("loop", spec)))
         run_traffic(service, clock, rounds=25)
         add_arms(service, "Q", "R")
@@ -69,10 +70,10 @@ def test_a_loop_with_many_items_keeps_the_order_of_its_version(
 
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.few(2)
-def test_a_loop_whose_items_changed_is_the_fold_of_its_events(tmp_path: Path, name: str) -> None:
+def test_a_loop_whose_items_changed_is_the_fold_of_its_events(any_place: Place, name: str) -> None:
     """With rewards that come across the changes, lost ones, and a restart."""
     clock = FakeClock()
-    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
+    with opened(any_place, clock=clock, snapshot_every=7) as service:
         create(service, window=10.0, policy=POLICIES[name], practice={"B": 0.5, "C": 0.5})
         run_traffic(service, clock, rounds=15)
         owed = decide(service, context=GERMAN)
@@ -86,14 +87,14 @@ def test_a_loop_whose_items_changed_is_the_fold_of_its_events(tmp_path: Path, na
         reward(service, owed.decision_id, 1.0)
         (digest,) = set(digests(service))
         assert service.loops.get("loop").names == list("ABCDE")
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+    with opened(any_place, clock=clock) as service:
         assert set(digests(service)) == {digest}
         loop = service.loops.get("loop")
         assert loop.arm_count == 3 and loop.agent.d == RECIPE.with_items(["D", "E"]).d
 
 
-def test_practice_that_lost_an_item_is_renormalised_and_it_is_said(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_practice_that_lost_an_item_is_renormalised_and_it_is_said(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=POLICIES["closed"], practice={"A": 0.5, "B": 0.3, "C": 0.2})
         decide(service, context=GERMAN)
         remove_arms(service, "A")
@@ -108,8 +109,8 @@ def test_practice_that_lost_an_item_is_renormalised_and_it_is_said(tmp_path: Pat
         assert len(set(digests(service))) == 1
 
 
-def test_practice_that_is_sent_is_renormalised_too(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_practice_that_is_sent_is_renormalised_too(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=POLICIES["closed"], practice="given")
         remove_arms(service, "A")
         made = decide(service, context=GERMAN, practice={"A": 0.5, "B": 0.5})
@@ -120,8 +121,8 @@ def test_practice_that_is_sent_is_renormalised_too(tmp_path: Path) -> None:
             decide(service, context=GERMAN, arms=["A"], practice="A")
 
 
-def test_a_key_is_answered_as_before_whatever_came_or_went_since(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_key_is_answered_as_before_whatever_came_or_went_since(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=POLICIES["coin"], practice="given")
         questions: list[dict[str, Any]] = [
             {"key": "all", "context": GERMAN, "practice": {"A": 0.5, "C": 0.5}},
@@ -140,9 +141,9 @@ def test_a_key_is_answered_as_before_whatever_came_or_went_since(tmp_path: Path)
             decide(service, **{**questions[0], "practice": "C"})
 
 
-def test_a_new_item_is_tried_and_explained(tmp_path: Path) -> None:
+def test_a_new_item_is_tried_and_explained(any_place: Place) -> None:
     """Nothing is known of it, so an optimistic explorer takes it first; the promise stays what it was."""
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service, policy=POLICIES["model"])
         limit = certificate(service.loops.get("loop"))["constant"]
         add_arms(service, "D")
@@ -156,11 +157,11 @@ def test_a_new_item_is_tried_and_explained(tmp_path: Path) -> None:
         assert len(loop_view(loop).arm_changes) == 1
 
 
-def test_where_items_have_columns_a_new_one_brings_its_numbers(tmp_path: Path) -> None:
+def test_where_items_have_columns_a_new_one_brings_its_numbers(any_place: Place) -> None:
     rng = np.random.default_rng(0)
     rows = [PRICED.transform(context_of(rng), ["A"])[0] for _ in range(50)]
     log = as_statistics(linoto.Moments.from_rows(rows, rng.random(50)))
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service, recipe=msgspec.convert(PRICED.to_dict(), RecipeSpec), moments=log)
         add_arms(service, "D", features=[2.5])
         loop = service.loops.get("loop")
@@ -174,8 +175,8 @@ def test_where_items_have_columns_a_new_one_brings_its_numbers(tmp_path: Path) -
         assert len(set(digests(service))) == 1
 
 
-def test_what_cannot_be_changed_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_what_cannot_be_changed_is_refused_and_changes_nothing(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service)
         before = digests(service)
         for job, reason in (
@@ -202,10 +203,10 @@ def test_what_cannot_be_changed_is_refused_and_changes_nothing(tmp_path: Path) -
             add_arms(service, "A")
 
 
-def test_an_export_after_a_change_is_a_log_of_the_larger_recipe(tmp_path: Path) -> None:
+def test_an_export_after_a_change_is_a_log_of_the_larger_recipe(tmp_path: Path, any_place: Place) -> None:
     """It adds to the log from before, whose new features were always 0."""
     larger = RECIPE.with_items(["D"])
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service, policy=POLICIES["random"])
         rng = np.random.default_rng(1)
         for number in range(40):
@@ -222,11 +223,11 @@ def test_an_export_after_a_change_is_a_log_of_the_larger_recipe(tmp_path: Path) 
 
 
 def test_what_was_saved_reads_the_export_of_a_loop_that_has_another_item(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, any_place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Some decisions were restricted to items: `allowed` says to which, and is empty for the others."""
     saved, rng = SavedLog.of_moments(RECIPE, log_of()), np.random.default_rng(1)
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service, policy=POLICIES["random"])
         add_arms(service, "D")
         for number in range(60):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.views import certificate, loop_view
 from linoto.service.server import Service
 from linoto.service.storage import sql
+from linoto.service.storage.places import Place
 
 YOUNG_GERMAN = {"age": 25, "country": "DE"}
 
@@ -50,25 +50,25 @@ def event_of(service: Service, decision_id: str) -> DecisionMade:
 
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.few(2)
-def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, name: str) -> None:
+def test_state_is_the_fold_of_its_events_bit_for_bit(place: Place, name: str) -> None:
     """Proposals, candidates, every mode, rewards that are late, lost or repeated; and after a restart."""
     clock = FakeClock()
-    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
+    with opened(place, clock=clock, snapshot_every=7) as service:
         create(service, window=10.0, policy=POLICIES[name], practice="given")
         run_traffic(service, clock, given=True)
         memory, short, long = digests(service)
         assert memory == short == long
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+    with opened(place, clock=clock) as service:
         assert set(digests(service)) == {memory}
         run_traffic(service, clock, rounds=10, seed=6, given=True)
         assert len(set(digests(service))) == 1
 
 
-def test_a_loop_does_what_an_agent_does(tmp_path: Path) -> None:
+def test_a_loop_does_what_an_agent_does(any_place: Place) -> None:
     """The same policy, recipe and log, without a service: the same arms, propensities and estimate."""
     agent = POLICIES["model"].start(log_of(), features=RECIPE, rng=0)
     rng = np.random.default_rng(3)
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service)
         for _ in range(60):
             context, arms = context_of(rng), ["A", "C"] if rng.random() < 0.3 else None
@@ -84,9 +84,9 @@ def test_a_loop_does_what_an_agent_does(tmp_path: Path) -> None:
         assert loop.state.groups["explore"].plays > 5
 
 
-def test_a_lost_reward_and_an_expired_one_are_learnt_from_as_such(tmp_path: Path) -> None:
+def test_a_lost_reward_and_an_expired_one_are_learnt_from_as_such(any_place: Place) -> None:
     clock = FakeClock()
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+    with opened(any_place, clock=clock) as service:
         create(service, window=10.0, policy=POLICIES["coin"])
         made = [decide(service, context=YOUNG_GERMAN).decision_id for _ in range(8)]
         clock.now += 10.0
@@ -98,9 +98,9 @@ def test_a_lost_reward_and_an_expired_one_are_learnt_from_as_such(tmp_path: Path
         assert len(set(digests(service))) == 1
 
 
-def test_a_coin_that_was_thrown_is_committed_with_candidates_too(tmp_path: Path) -> None:
+def test_a_coin_that_was_thrown_is_committed_with_candidates_too(any_place: Place) -> None:
     """The decision that the agent holds is the one that the event gives back, arm by arm."""
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service, policy=POLICIES["coin"])
         sources = {
             event_of(service, decide(service, context=YOUNG_GERMAN, arms=["C", "A"]).decision_id).source
@@ -142,8 +142,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_what_is_wrong_with_a_question_is_said_in_a_sentence_and_changes_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_what_is_wrong_with_a_question_is_said_in_a_sentence_and_changes_nothing(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service)
         before = digests(service)
         for question, message in WRONG.values():
@@ -153,8 +153,8 @@ def test_what_is_wrong_with_a_question_is_said_in_a_sentence_and_changes_nothing
         assert digests(service) == before
 
 
-def test_practice_that_is_given_must_be_sent_and_is_checked(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_practice_that_is_given_must_be_sent_and_is_checked(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, practice="given")
         for practice, message in (
             (None, "practice must be sent with each decision"),
@@ -168,16 +168,16 @@ def test_practice_that_is_given_must_be_sent_and_is_checked(tmp_path: Path) -> N
         assert event_of(service, "1-1").practice == [(0, 0.5), (1, 0.5)]
 
 
-def test_practice_that_loses_an_arm_plays_the_others_in_its_proportions(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_practice_that_loses_an_arm_plays_the_others_in_its_proportions(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, practice={"A": 0.5, "B": 0.3, "C": 0.2}, mode="safe-only")
         made = decide(service, context=YOUNG_GERMAN, arms=["B", "C"])
         assert event_of(service, made.decision_id).practice == [(1, 0.6), (2, 0.4)]
         assert made.propensity == {"B": 0.6, "C": 0.4}[made.arm]
 
 
-def test_the_same_key_gets_the_same_answer_and_another_question_is_refused(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_the_same_key_gets_the_same_answer_and_another_question_is_refused(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service)
         first = decide(service, key="k", context=YOUNG_GERMAN, arms=["A", "C"])
         assert (
@@ -221,17 +221,17 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_a_loop_that_cannot_work_is_not_made(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_loop_that_cannot_work_is_not_made(any_place: Place) -> None:
+    with opened(any_place) as service:
         for changes, message in SPECS.values():
             with pytest.raises(Refused, match=message):
                 create(service, **changes)
         assert not service.loops.by_name
 
 
-def test_a_loop_without_a_log_plays_practice_until_it_may_lose_something(tmp_path: Path) -> None:
+def test_a_loop_without_a_log_plays_practice_until_it_may_lose_something(any_place: Place) -> None:
     careful = replace(POLICIES["model"], gate=linoto.Tolerance(budget=0.01, evidence="model"))
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service, moments=None, policy=careful, practice={"B": 0.5, "C": 0.5})
         made = decide(service, context=YOUNG_GERMAN)
         assert made.arm in ("B", "C") and made.mode == "safe" and made.because == []
@@ -242,8 +242,10 @@ def test_a_loop_without_a_log_plays_practice_until_it_may_lose_something(tmp_pat
 # -- why
 
 
-def test_a_decision_is_explained_by_the_part_of_the_context_that_makes_the_difference(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_decision_is_explained_by_the_part_of_the_context_that_makes_the_difference(
+    any_place: Place,
+) -> None:
+    with opened(any_place) as service:
         create(
             service,
             policy=linoto.Gated(
@@ -269,7 +271,7 @@ def test_a_decision_is_explained_by_the_part_of_the_context_that_makes_the_diffe
         assert row.context == {"age": 40, "country": "NO"}
 
 
-def test_a_gain_of_many_small_parts_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_gain_of_many_small_parts_is_said_to_be_one(any_place: Place) -> None:
     """Eight fields add 0.1 each, the three largest take 0.2: none of those that are kept speaks for A."""
     effects = {f"f{place}": 0.1 if place < 8 else -0.2 for place in range(11)}
     recipe = linoto.Recipe(
@@ -282,7 +284,7 @@ def test_a_gain_of_many_small_parts_is_said_to_be_one(tmp_path: Path) -> None:
         values, item = rng.choice([-1.0, 1.0], 11), str(rng.choice(["A", "B"]))
         rows.append(recipe.transform(dict(zip(effects, values, strict=True)), [item])[0])
         rewards.append(0.5 + (item == "A") * float(values @ list(effects.values())) / 10)
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         moments = as_statistics(linoto.Moments.from_rows(np.array(rows), rewards))
         greedy = linoto.Gated(explorer=linoto.Greedy(), gate=linoto.Open(), confidence=CLICKS)
         create(service, policy=greedy, recipe=as_spec(recipe), moments=moments, practice="B")
@@ -294,9 +296,9 @@ def test_a_gain_of_many_small_parts_is_said_to_be_one(tmp_path: Path) -> None:
         )
 
 
-def test_the_parts_of_an_explanation_add_up_to_what_is_expected(tmp_path: Path) -> None:
+def test_the_parts_of_an_explanation_add_up_to_what_is_expected(any_place: Place) -> None:
     """By hand: the difference of the two actions times the estimate, feature by feature."""
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service)
         made = decide(service, context=YOUNG_GERMAN)
         agent, arms = service.loops.get("loop").agent, service.loops.get("loop").arms
@@ -321,11 +323,11 @@ def test_the_parts_of_an_explanation_add_up_to_what_is_expected(tmp_path: Path) 
 @pytest.mark.parametrize("proposal", [None, "B"])
 @pytest.mark.few(1)
 def test_arms_are_played_as_often_as_their_propensity_says(
-    tmp_path: Path, name: str, proposal: str | None
+    any_place: Place, name: str, proposal: str | None
 ) -> None:
     """120 decisions, each arm's count within its binomial limits; false alarms: 3 x 4 x 1e-6."""
     practice = {"A": 0.3, "C": 0.7}
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service, policy=POLICIES[name], practice=practice)
         chances, plays = np.zeros(3), np.zeros(3)
         for _ in range(120):
@@ -345,9 +347,9 @@ def test_arms_are_played_as_often_as_their_propensity_says(
 
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.few(3)
-def test_what_is_shown_is_what_makes_sense_with_contexts(tmp_path: Path, name: str) -> None:
+def test_what_is_shown_is_what_makes_sense_with_contexts(any_place: Place, name: str) -> None:
     clock = FakeClock()
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+    with opened(any_place, clock=clock) as service:
         create(service, policy=POLICIES[name])
         run_traffic(service, clock, rounds=30)
         loop = service.loops.get("loop")
@@ -364,8 +366,8 @@ def test_what_is_shown_is_what_makes_sense_with_contexts(tmp_path: Path, name: s
         assert certificate(loop)["holds"] == (name not in ("open", "random"))
 
 
-def test_a_mode_that_plays_safe_plays_practice_and_records_the_rest(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_mode_that_plays_safe_plays_practice_and_records_the_rest(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=POLICIES["coin"], mode="shadow", practice={"B": 0.5, "C": 0.5})
         events = [event_of(service, decide(service, context=YOUNG_GERMAN).decision_id) for _ in range(30)]
         assert {event.arm for event in events} == {1, 2} and {event.propensity for event in events} == {0.5}
@@ -376,8 +378,8 @@ def test_a_mode_that_plays_safe_plays_practice_and_records_the_rest(tmp_path: Pa
         assert decide(service, context=YOUNG_GERMAN).loop_mode == "live"
 
 
-def test_a_fixed_loop_refuses_what_is_only_for_contexts(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_fixed_loop_refuses_what_is_only_for_contexts(any_place: Place) -> None:
+    with opened(any_place) as service:
         create_fixed(service)
         with pytest.raises(Refused, match=r"context must be empty or left out, .* stay the same: got age"):
             decide(service, context={"age": 3})
@@ -388,9 +390,9 @@ def test_a_fixed_loop_refuses_what_is_only_for_contexts(tmp_path: Path) -> None:
         assert decide(service, allowed=["a"], key="k") == made  # the name of `arms` in version 0.2
 
 
-def test_a_value_that_the_log_never_had_is_named(tmp_path: Path) -> None:
+def test_a_value_that_the_log_never_had_is_named(any_place: Place) -> None:
     """A misspelt word would otherwise be a new level for ever, and nobody would see it."""
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service)
         made = decide(service, context={"age": 25, "country": "de"})
         named = "Nothing is known of country=de: the log has no such level."
@@ -407,9 +409,9 @@ def test_a_value_that_the_log_never_had_is_named(tmp_path: Path) -> None:
         assert complete.unseen({"age": 25, "country": None}) == ["country=(missing)"]
 
 
-def test_a_number_in_other_units_is_named_and_one_that_the_log_could_have_is_not(tmp_path: Path) -> None:
+def test_a_number_in_other_units_is_named_and_one_that_the_log_could_have_is_not(any_place: Place) -> None:
     """400 rows of ages from 18 to 69, with mean 40 and scale 10: none can be 20 root means square away."""
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service)
         for age, far in ((69, False), (18, False), (45 * 365, True), (-3000, True)):
             made = decide(service, context={"age": age, "country": "DE"})
@@ -420,9 +422,9 @@ def test_a_number_in_other_units_is_named_and_one_that_the_log_could_have_is_not
 
 
 @pytest.mark.parametrize("practice", ["C", {"A": 0.25, "C": 0.75}], ids=["an item", "weights"])
-def test_what_is_tried_is_another_item_than_practice_would_play(tmp_path: Path, practice: Any) -> None:
+def test_what_is_tried_is_another_item_than_practice_would_play(any_place: Place, practice: Any) -> None:
     """Where practice draws and its draw is not shown, by the chance that it is another one."""
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service, practice=practice)
         loop = service.loops.get("loop")
         made = [decide(service, context={"age": 30, "country": "DE"}, proposal=each) for each in "ACAACAC"]

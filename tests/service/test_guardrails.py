@@ -23,6 +23,7 @@ from linoto.service.loops.explanations import explain
 from linoto.service.loops.operations import RewardResult
 from linoto.service.loops.restores import rooms_now
 from linoto.service.server import Service
+from linoto.service.storage.places import Place
 from linoto.service.webhook import id_of, message_of
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)
@@ -90,9 +91,9 @@ def run_traffic(asked: Asked, clock: FakeClock, rounds: int = 60) -> None:
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, kind: str) -> None:
+def test_state_is_the_fold_of_its_events_bit_for_bit(any_place: Place, kind: str) -> None:
     """Also from any snapshot, after a restart, and after old records were pruned."""
-    clock, path = FakeClock(), tmp_path / "x.sqlite"
+    clock, path = FakeClock(), any_place
     with opened(path, clock=clock, snapshot_every=7) as service:
         MAKE[kind](service, window=10.0, policy=guarded(), on_alarm="warn")
         asked = Asked(service, kind)

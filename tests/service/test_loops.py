@@ -26,6 +26,7 @@ from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.starting import start_agent
 from linoto.service.loops.state import RewardTotals
 from linoto.service.storage import sql
+from linoto.service.storage.places import Place
 
 UNIFORM = linoto.Gated(explorer=linoto.Random(), gate=linoto.Open())
 BY_GAPS = linoto.Gated(explorer=linoto.SquareCB(), gate=linoto.Open())
@@ -37,21 +38,21 @@ BY_GAPS = linoto.Gated(explorer=linoto.SquareCB(), gate=linoto.Open())
     ids=["tolerance", "thompson", "uniform", "by gaps", "paper", "doubling"],
 )
 @pytest.mark.few(2)
-def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, policy: Any) -> None:
+def test_state_is_the_fold_of_its_events_bit_for_bit(place: Place, policy: Any) -> None:
     clock = FakeClock()
     changes = {} if policy is None else {"policy": policy}
-    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
+    with opened(place, clock=clock, snapshot_every=7) as service:
         create(service, window=10.0, holdback=0.2, **changes)
         run_mixed_traffic(service, clock)
         memory, short, long = digests(service)
         assert memory == short == long
         digest = memory
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+    with opened(place, clock=clock) as service:
         assert set(digests(service)) == {digest}
 
 
-def test_the_same_key_gets_the_same_answer_and_another_request_is_refused(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_the_same_key_gets_the_same_answer_and_another_request_is_refused(place: Place) -> None:
+    with opened(place) as service:
         create(service)
         first = decide(service, key="k", proposal="a")
         assert decide(service, key="k", proposal="a") == first
@@ -60,8 +61,8 @@ def test_the_same_key_gets_the_same_answer_and_another_request_is_refused(tmp_pa
             decide(service, key="k", proposal="b")
 
 
-def test_a_reward_counts_once_and_the_first_value_stands(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_reward_counts_once_and_the_first_value_stands(place: Place) -> None:
+    with opened(place) as service:
         create(service)
         made = decide(service)
         assert reward(service, made.decision_id, 1.0).status == "applied"
@@ -74,8 +75,8 @@ def test_a_reward_counts_once_and_the_first_value_stands(tmp_path: Path) -> None
         assert digests(service) == before
 
 
-def test_a_reward_out_of_range_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_reward_out_of_range_is_refused_and_changes_nothing(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service)
         made = decide(service)
         before = digests(service)
@@ -84,9 +85,9 @@ def test_a_reward_out_of_range_is_refused_and_changes_nothing(tmp_path: Path) ->
         assert reward(service, made.decision_id, 0.5).status == "applied"
 
 
-def test_every_decision_is_closed_after_its_window_by_the_default(tmp_path: Path) -> None:
+def test_every_decision_is_closed_after_its_window_by_the_default(place: Place) -> None:
     clock = FakeClock()
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+    with opened(place, clock=clock) as service:
         create(service, window=10.0, default_reward=0.25)
         late, idle, in_time = decide(service), decide(service), decide(service)
         clock.now += 9.999
@@ -107,9 +108,9 @@ def test_a_default_that_the_policy_would_refuse_is_refused_at_once(tmp_path: Pat
         start_agent(spec_of(default_reward=-1.0))
 
 
-def test_time_never_goes_back_within_a_loop(tmp_path: Path) -> None:
+def test_time_never_goes_back_within_a_loop(any_place: Place) -> None:
     clock = FakeClock()
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+    with opened(any_place, clock=clock) as service:
         create(service, window=10.0)
         first = decide(service)
         clock.now -= 500.0
@@ -121,8 +122,8 @@ def test_time_never_goes_back_within_a_loop(tmp_path: Path) -> None:
         assert len(set(digests(service))) == 1
 
 
-def test_safe_only_works_on_the_next_decision_and_shadow_records_what_live_would_do(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_safe_only_works_on_the_next_decision_and_shadow_records_what_live_would_do(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=linoto.LinUCB())
         assert decide(service).mode == "explore"
         change(service, mode="safe-only")
@@ -133,8 +134,8 @@ def test_safe_only_works_on_the_next_decision_and_shadow_records_what_live_would
         assert made.mode == "safe" and row is not None and b'"live_mode":"explore"' in row[1]
 
 
-def test_holdback_plays_the_logs_proportions_outside_the_budget(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_holdback_plays_the_logs_proportions_outside_the_budget(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=linoto.LinOtO(), holdback=0.5)
         made = [decide(service) for _ in range(400)]
         held = Counter(m.arm for m in made if m.holdback)
@@ -170,8 +171,8 @@ def test_thompsons_propensity_is_the_share_of_its_draws() -> None:
         assert said[arm] == pytest.approx(drawn[arm] / 2000, abs=0.06)  # five standard deviations
 
 
-def test_the_recorded_propensity_is_the_explorers_own(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_the_recorded_propensity_is_the_explorers_own(any_place: Place) -> None:
+    with opened(any_place) as service:
         loops = ("even", UNIFORM, 0), ("drawn", THOMPSON, 50), ("none", THOMPSON, 0), ("stated", BY_GAPS, 0)
         for name, policy, redraws in loops:
             create(service, name, policy=policy, redraws=redraws, seed=0)
@@ -185,8 +186,8 @@ def test_the_recorded_propensity_is_the_explorers_own(tmp_path: Path) -> None:
         assert made.propensity == agent.propensity(agent.select(), redraws=50, rng=rng)
 
 
-def test_reading_a_loop_changes_nothing_at_all(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_reading_a_loop_changes_nothing_at_all(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service)
         decide(service, allowed=["a", "b"])
         loop = service.loops.get("loop")
@@ -213,12 +214,12 @@ def test_seeded_numbers_are_uniform_and_fixed() -> None:
 
 @pytest.mark.parametrize("seed", [None, 4])
 @pytest.mark.few(1)
-def test_loops_draw_their_control_groups_independently(tmp_path: Path, seed: int | None) -> None:
+def test_loops_draw_their_control_groups_independently(any_place: Place, seed: int | None) -> None:
     """300 draws at a half each: both agree in half of them, give or take five standard deviations.
 
     Of one seed too. Without one the draws come from the system: a false alarm in 2 million runs.
     """
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         drawn = {}
         for name in ("one", "two"):
             create(service, name, holdback=0.5, seed=seed)
@@ -227,9 +228,9 @@ def test_loops_draw_their_control_groups_independently(tmp_path: Path, seed: int
         assert abs(agree - 150) < 5 * np.sqrt(300) / 2
 
 
-def test_a_request_that_leaves_a_setting_out_finds_the_loop_as_it_was_made(tmp_path: Path) -> None:
+def test_a_request_that_leaves_a_setting_out_finds_the_loop_as_it_was_made(any_place: Place) -> None:
     """Also a loop that an older version made, when what is left out meant something else."""
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         create(service, seed=5, on_alarm="warn", missing_reward="default")
         create(service, seed=5, on_alarm="warn", missing_reward="default")
         with pytest.raises(Refused, match="exists with other"):
@@ -244,8 +245,8 @@ def test_a_request_that_leaves_a_setting_out_finds_the_loop_as_it_was_made(tmp_p
         assert (kept.seed, kept.on_alarm, kept.missing_reward) == (0, "warn", "default")
 
 
-def test_a_proposal_within_allowed_arms_never_leaves_them(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_proposal_within_allowed_arms_never_leaves_them(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=linoto.LinOtO())
         for _ in range(20):
             made = decide(service, proposal="b", allowed=["a", "b"])
@@ -255,8 +256,8 @@ def test_a_proposal_within_allowed_arms_never_leaves_them(tmp_path: Path) -> Non
             decide(service, proposal="c", allowed=["a"])
 
 
-def test_an_archived_loop_decides_no_more_and_still_takes_rewards(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_an_archived_loop_decides_no_more_and_still_takes_rewards(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service)
         made = decide(service)
         service.store.write_sync(lambda c: service.loops.archive(c, "loop", "test"))
@@ -265,8 +266,8 @@ def test_an_archived_loop_decides_no_more_and_still_takes_rewards(tmp_path: Path
         assert reward(service, made.decision_id, 1.0).status == "applied"
 
 
-def test_a_loop_is_made_once_and_other_settings_are_refused(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_loop_is_made_once_and_other_settings_are_refused(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service)
         create(service)
         with pytest.raises(Refused, match="exists with other"):
@@ -299,8 +300,8 @@ def test_a_loop_that_cannot_work_is_refused(changes: dict[str, Any]) -> None:
     assert refused.value.status == 422
 
 
-def test_a_long_history_has_few_evenly_spaced_points_and_ends_now(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite", snapshot_every=100) as service:
+def test_a_long_history_has_few_evenly_spaced_points_and_ends_now(any_place: Place) -> None:
+    with opened(any_place, snapshot_every=100) as service:
         create(service)
         loops = service.loops
 
@@ -321,9 +322,9 @@ def test_a_long_history_has_few_evenly_spaced_points_and_ends_now(tmp_path: Path
         assert len(set(digests(service))) == 1
 
 
-def test_who_changed_the_mode_last_is_known(tmp_path: Path) -> None:
+def test_who_changed_the_mode_last_is_known(any_place: Place) -> None:
     clock = FakeClock()
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+    with opened(any_place, clock=clock) as service:
         create(service)
         assert views.loop_view(service.loops.get("loop")).switched_by is None
         clock.now += 5
@@ -334,8 +335,8 @@ def test_who_changed_the_mode_last_is_known(tmp_path: Path) -> None:
         assert (view.switched_by, view.switched_at) == ("test", clock.now - 5)
 
 
-def test_the_lift_compares_only_plays_that_could_have_been_held_back(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_the_lift_compares_only_plays_that_could_have_been_held_back(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, on_alarm="warn")
         for _ in range(100):
             reward(service, decide(service).decision_id, 1.0)
@@ -357,8 +358,8 @@ def test_a_mean_far_from_zero_has_the_normal_interval_of_its_spread() -> None:
     assert (shown.upper - shown.lower) / 2 == pytest.approx(1.96 * rewards.std(ddof=1) / 20, rel=1e-6)
 
 
-def test_a_promise_about_unrestricted_rounds_ends_with_the_first_restricted_one(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
+def test_a_promise_about_unrestricted_rounds_ends_with_the_first_restricted_one(any_place: Place) -> None:
+    with opened(any_place) as service:
         create(service, policy=linoto.LinLCB(confidence=linoto.Confidence(noise=0.5, bound=2.0)))
         decide(service)
         loop = service.loops.get("loop")
@@ -411,11 +412,11 @@ def test_a_loop_of_featureless_arms_keeps_no_square_arrays() -> None:
     assert agent.running.state.square.shape[1] == 1  # type: ignore[union-attr]
 
 
-def test_a_loop_is_found_again_whose_policy_was_stored_before_a_field_was_there(tmp_path: Path) -> None:
+def test_a_loop_is_found_again_whose_policy_was_stored_before_a_field_was_there(any_place: Place) -> None:
     spec = spec_of(policy=linoto.LinUCB(confidence=linoto.Confidence()))
     older = msgspec.json.decode(msgspec.json.encode(spec.policy))
     del older["confidence"]["horizon"]
-    with opened(tmp_path / "x.sqlite") as service:
+    with opened(any_place) as service:
         old = Loop.fresh("loop", msgspec.structs.replace(spec, policy=older))
         service.store.write_sync(lambda c: service.loops.create(c, old))
         create(service, policy=linoto.LinUCB(confidence=linoto.Confidence()))

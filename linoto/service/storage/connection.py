@@ -13,6 +13,10 @@ NEVER: Answered = (0, b"")  # no decision has this number: the key got none
 Keys = Sequence[tuple[str, str]]  # (loop, key): what a job will look up
 
 
+class InDoubtError(OSError):
+    """Nobody can tell whether a transaction was kept."""
+
+
 class Rows(Protocol):
     """The answer to a statement."""
 
@@ -103,6 +107,8 @@ class Engine(Protocol):
     def errors(self) -> tuple[type[Exception], ...]: ...  # of a database that cannot be used
     @property
     def connection(self) -> Connection: ...
+    @property
+    def remote(self) -> bool: ...  # whether a statement waits for a network
 
     def prepare(self) -> None:
         """Make the tables of a new database, or refuse one that is not ours."""

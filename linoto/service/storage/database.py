@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from linoto.service.storage import sqlite
 from linoto.service.storage.connection import Connection, Engine
+from linoto.service.storage.places import Address, Place
 
 
-def own(path: Path) -> Engine:
+def postgres() -> Any:
+    """What knows PostgreSQL; imported only where it is needed."""
+    try:
+        from linoto.service.storage import postgres as module
+    except ModuleNotFoundError as error:
+        raise ImportError(f'PostgreSQL needs {error.name}: pip install "linoto[postgres]"') from None
+    found: ModuleType = module
+    return found
+
+
+def own(place: Place) -> Engine:
     """A database for a server, which nobody else may serve meanwhile."""
-    return sqlite.DatabaseFile(path)
+    if isinstance(place, Address):
+        engine: Engine = postgres().DatabaseServer(place)
+        return engine
+    return sqlite.DatabaseFile(place)
 
 
 def open_database(
-    path: Path, *, create: bool = False, readonly: bool = False, older: bool = False, wait: float = 5.0
+    place: Place, *, create: bool = False, readonly: bool = False, older: bool = False, wait: float = 5.0
 ) -> AbstractContextManager[Connection]:
     """A connection that may be used while a server runs; its transactions wait this long for their turn.
 
     With `create` every table is there, in a new database and in one that is older than some of them.
     """
-    return sqlite.open_database(path, create=create, readonly=readonly, older=older, wait=wait)
+    if isinstance(place, Address):
+        opened: AbstractContextManager[Connection] = postgres().open_database(
+            place, create=create, readonly=readonly
+        )
+        return opened
+    return sqlite.open_database(place, create=create, readonly=readonly, older=older, wait=wait)
 
 
-def open_exclusively(path: Path, *, older: bool = False) -> AbstractContextManager[Connection]:
+def open_exclusively(place: Place) -> AbstractContextManager[Connection]:
     """A connection to a database that no server may use meanwhile."""
-    return sqlite.open_exclusively(path, older=older)
+    if isinstance(place, Address):
+        opened: AbstractContextManager[Connection] = postgres().open_database(place, owner=True)
+        return opened
+    return sqlite.open_exclusively(place)

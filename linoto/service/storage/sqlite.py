@@ -245,6 +245,7 @@ class DatabaseFile:
     """A file that one server owns, and the connection that writes."""
 
     errors = (sqlite3.Error, OSError)
+    remote = False
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from linoto.service.errors import Busy, Refused, Unavailable, Undone
 from linoto.service.storage import database
-from linoto.service.storage.connection import Connection, Keys
+from linoto.service.storage.connection import Connection, InDoubtError, Keys
+from linoto.service.storage.places import Place
 
 T = TypeVar("T")
 Job = Callable[[Connection], T]
@@ -28,6 +28,8 @@ READY_INTERVAL = 1.0  # seconds between two tests whether the disk can be writte
 MOST_WAITING = 4096  # jobs in the queue; more are refused
 logger = logging.getLogger("linoto.service")
 FULL_OR_BROKEN = "the database could not be used, nothing was kept: {}"
+IN_DOUBT = "this may have been kept or not, which a request with the same key finds out: {}"
+CLOSING = 5.0  # seconds that a transaction may take which is open at the end
 
 
 class Outcome(Enum):
@@ -86,7 +88,7 @@ class Store:
     jobs of the batch run again.
     """
 
-    path: Path
+    path: Place
     on_commit: Callable[[], None] = lambda: None
     on_rollback: Callable[[Connection], None] = do_nothing
     measures: Measures = field(default_factory=Measures)
@@ -173,8 +175,8 @@ class Store:
             return
         self._closed = True
         self._writer.shutdown()
-        with self._transaction:
-            self._engine.release()
+        self._transaction.acquire(timeout=CLOSING)  # a batch that nobody runs any more keeps it
+        self._engine.release()
 
     @property
     def waiting(self) -> int:
@@ -205,11 +207,40 @@ class Store:
     def _next_batch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run what waits, and hand the commit to the writer."""
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+        if self._engine.remote and (self._memory_ahead or not all(queued.memory for queued in batch)):
+            self._writer.submit(self._look_ahead, loop, batch)
+            return
         self._transaction.acquire()
         if not self._begin(batch):
             batch = self._postpone(batch)
-        outcome = self._perform(batch)
-        if outcome is Outcome.WROTE:
+        self._run(loop, batch)
+
+    def _look_ahead(self, loop: asyncio.AbstractEventLoop, batch: list[QueuedJob[Any]]) -> None:
+        """Look up what a batch needs, in the writer's thread: nobody else waits for the network."""
+        self._transaction.acquire()
+        failed = None
+        try:
+            if self._memory_ahead:
+                self.on_rollback(self._connection)
+                self._memory_ahead = False
+            self._connection.begin([key for queued in batch for key in queued.keys])
+        except Exception as error:  # every job gets it, as it would from a disk
+            failed = error
+        try:
+            loop.call_soon_threadsafe(self._run, loop, batch, failed)
+        except RuntimeError:  # the event loop is closed
+            self._transaction.release()
+
+    def _run(
+        self, loop: asyncio.AbstractEventLoop, batch: list[QueuedJob[Any]], failed: Exception | None = None
+    ) -> None:
+        """Run a batch whose transaction is open, and end it."""
+        if failed is not None:
+            self.measures.failures += 1
+            self._failed = True
+            set_errors(batch, failed)
+        outcome = Outcome.ROLLED_BACK if failed else self._perform(batch)
+        if outcome is Outcome.WROTE or (self._engine.remote and self._connection.in_transaction):
             self._writer.submit(self._write, loop, batch)
             return
         try:
@@ -349,5 +380,7 @@ class Store:
 def set_errors(batch: list[QueuedJob[Any]], error: Exception) -> None:
     """Nothing of these jobs was kept."""
     for queued in batch:
-        queued.error = Unavailable(FULL_OR_BROKEN.format(error))
+        queued.error = Unavailable(
+            (IN_DOUBT if isinstance(error, InDoubtError) else FULL_OR_BROKEN).format(error)
+        )
         queued.error.__cause__ = error

@@ -1,0 +1,443 @@
+"""PostgreSQL: sessions, who owns a database, and what its connections can do beside statements."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+
+from linoto.service.errors import invalid
+from linoto.service.storage import postgres_sql as own_sql
+from linoto.service.storage.connection import NEVER, Answered, InDoubtError, Keys, Row, Rows, Table
+from linoto.service.storage.places import Address
+from linoto.service.storage.schema import SECRET_BYTES
+
+OLDEST = 150000  # of the versions of PostgreSQL
+LOCK_WAIT, LOCK_RETRY = 1.0, 0.05  # seconds: the session of a server that was killed may end after it
+IDLE = 4  # sessions that are kept for the next reader
+AT_ONCE = 5000  # rows that are fetched together where an answer may be larger than memory
+USUAL = {  # unless the address says otherwise: that a machine is gone is noticed
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "application_name": "linoto",
+}
+Raw = psycopg.Connection[Any]
+IN_USE = "the database {} is in use by another server: one process owns it"
+
+
+def open_session(address: Address, *, readonly: bool) -> Raw:
+    """A session in our schema, in which a commit is on disk; its transactions are ours to begin and end."""
+    try:
+        given = conninfo_to_dict(address.url)
+        usual = {name: value for name, value in USUAL.items() if name not in given}
+        if not readonly and "target_session_attrs" not in given:
+            usual["target_session_attrs"] = "read-write"
+        raw = psycopg.connect(address.url, autocommit=True, cursor_factory=psycopg.RawCursor, **usual)  # type: ignore[arg-type]
+    except psycopg.Error as error:
+        raise OSError(f"cannot open the database {address}: {one_line(error)}") from error
+    try:
+        raw.execute(f"SET search_path = {own_sql.SCHEMA}".encode())
+        raw.execute("SELECT set_config('synchronous_commit', 'on', false) "
+                    "WHERE current_setting('synchronous_commit') = 'off'")  # fmt: skip
+        if readonly:
+            raw.execute("SET default_transaction_isolation = 'repeatable read'")
+            raw.execute("SET default_transaction_read_only = on")
+        else:
+            raw.execute(own_sql.BY_KEYS.encode())
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def one_line(error: Exception) -> str:
+    """The first line of what the server says."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@lru_cache(maxsize=256)
+def translated(statement: str) -> bytes:
+    """A statement with PostgreSQL's own signs for values: `$1` for `?1`, and for the first `?`."""
+    if re.search(r"\?\d", statement):
+        return re.sub(r"\?(\d+)", r"$\1", statement).encode()
+    numbers = count(1)
+    return re.sub(r"\?", lambda _: f"${next(numbers)}", statement).encode()
+
+
+class ServerConnection:
+    """A session of PostgreSQL, opened again where it was lost; rows that are appended are written at once.
+
+    Each statement waits for the network. So what is appended is kept until a statement has to see it, or the
+    transaction ends; and keys that are known to be needed are looked up when it begins. Only one server
+    writes, and its commit fails where another did: what was looked up stays true.
+    """
+
+    def __init__(self, address: Address, *, readonly: bool = False, owner: bool = False) -> None:
+        self.address, self.total_changes = address, 0
+        self._readonly, self._owner = readonly, owner
+        self._fence: int | None = None  # which server in a row this is
+        self._kept: dict[int, int] = {}  # the last event of each loop that was committed here
+        self._names = count()
+        self._forget()
+        self._raw = self._connect()
+
+    def _forget(self) -> None:
+        """No transaction is open."""
+        self._open = self._begun = False
+        self._appended: dict[Table, list[Row]] = {table: [] for table in own_sql.COLUMNS}
+        self._known: dict[tuple[int, str], Answered] = {}
+        self._last: Row | None = None  # the last event that was appended
+        self._events: dict[int, int] = {}  # the last one of each loop
+
+    # -- sessions
+
+    def _connect(self) -> Raw:
+        raw = open_session(self.address, readonly=self._readonly)
+        try:
+            if self._owner:
+                self._lock(raw)
+        except BaseException:
+            raw.close()
+            raise
+        return raw
+
+    def _lock(self, raw: Raw) -> None:
+        """Own the database while the session lasts; not if another server owned it since we did.
+
+        Nobody gets the lock before the session that had it has ended, with all that it was told to commit.
+        """
+        end = time.monotonic() + LOCK_WAIT
+        while not raw.execute(own_sql.TRY_LOCK.encode()).fetchone()[0]:  # type: ignore[index]
+            if time.monotonic() > end:
+                raise OSError(IN_USE.format(self.address))
+            time.sleep(LOCK_RETRY)
+        if self._fence is not None:
+            self._check_unchanged(raw)
+
+    def _check_unchanged(self, raw: Raw) -> None:
+        """Refuse a database that others have written to, or another in its place that lacks events."""
+        if raw.execute(own_sql.FENCE).fetchone() != (self._fence,):
+            raise OSError(f"another server has owned the database {self.address} meanwhile: restart this one")
+        seqs = list(self._kept.values())
+        for (loop,) in raw.execute(own_sql.LOST.encode(), (list(self._kept), seqs)):
+            raise OSError(
+                f"the database {self.address} has lost events of loop number {loop} that it had committed: "
+                "is this an older copy? Restart the service to go on with it"
+            )
+
+    def raise_fence(self) -> None:
+        """This server comes after all others."""
+        self._fence = int(self.execute(own_sql.NEXT_FENCE).fetchone()[0])
+
+    def _session(self) -> Raw:
+        """The session, or another one if it was lost."""
+        if self._raw.closed:
+            self._raw = self._connect()
+        return self._raw
+
+    def _ready(self) -> Raw:
+        """The session, in the transaction if there is one, with all that was appended."""
+        raw = self._raw if self._begun else self._session()
+        if self._open and not self._begun:
+            raw.execute("BEGIN", prepare=False)
+            self._begun = True
+        self._write_appended(raw)
+        return raw
+
+    # -- statements
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one is open."""
+        return self._open or self._raw.info.transaction_status is TransactionStatus.INTRANS
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Rows:
+        """One statement."""
+        cursor = self._ready().execute(translated(statement), values)
+        if not (cursor.statusmessage or "").startswith("SELECT"):
+            self.total_changes += max(cursor.rowcount, 0)
+        return cursor
+
+    def executemany(self, statement: str, rows: Iterable[Row], /) -> object:
+        """One statement with each of these."""
+        with self._ready().cursor() as cursor:
+            cursor.executemany(translated(statement), list(rows))
+            self.total_changes += max(cursor.rowcount, 0)
+        return None
+
+    def stream(self, statement: str, values: Row) -> Iterator[Row]:
+        """Rows as they are fetched, some at a time."""
+        raw = self._ready()
+        name, outlives = f"rows{next(self._names)}", not self.in_transaction
+        with psycopg.RawServerCursor(raw, name, withhold=outlives) as cursor:
+            cursor.itersize = AT_ONCE
+            cursor.execute(translated(statement), values)
+            yield from cursor
+
+    def append(self, table: Table, row: Row) -> None:
+        """One more row, kept until it is needed; the event of a decision comes just before it."""
+        if table == "events":
+            self._last, self._events[row[0]] = row, row[1]
+        elif table == "decisions" and row[4] is not None:
+            assert self._last is not None and self._last[:2] == (row[0], row[2])
+            self._known[row[0], row[4]] = row[1], self._last[3]
+        self._appended[table].append(row)
+        self.total_changes += 1
+
+    def _write_appended(self, raw: Raw) -> None:
+        if not any(self._appended.values()):
+            return
+        documents = [document(table, rows) for table, rows in self._appended.items()]
+        try:
+            raw.execute(own_sql.APPEND.encode(), documents, prepare=True)
+        except psycopg.IntegrityError as error:
+            raise OSError(f"another server has written to {self.address}: {one_line(error)}") from error
+        for rows in self._appended.values():
+            rows.clear()
+
+    def recall(self, loop: int, key: str) -> Answered | None:
+        """What a key got, if it was looked up or appended in this transaction."""
+        if "\0" in key:
+            raise invalid("key must not have the character U+0000, which PostgreSQL cannot keep")
+        return self._known.get((loop, key))
+
+    # -- transactions
+
+    def begin(self, keys: Keys = ()) -> None:
+        """Look keys up; the transaction itself begins with the first statement, if there is one."""
+        self._forget()
+        raw, asked = self._session(), {pair for pair in keys if "\0" not in pair[1]}
+        if asked:
+            names, wanted = map(list, zip(*asked, strict=True))
+            found = raw.execute(own_sql.LOOK_UP.encode(), (names, wanted), prepare=True)
+            for loop, key, number, body in found:
+                self._known[loop, key] = NEVER if number is None else (number, body)
+        self._open = True
+
+    def commit(self) -> None:
+        """On disk when this returns; where the session is lost meanwhile, whether it is."""
+        raw = self._raw if self._begun else self._session()
+        try:
+            if self._begun:
+                self._write_appended(raw)
+                raw.execute("COMMIT", prepare=False)
+            else:
+                self._write_appended(raw)  # one statement is a transaction of its own
+        except psycopg.Error as error:
+            if not raw.closed:
+                raise
+            self._find_out(error)
+        self._kept |= self._events
+        self._forget()
+
+    def _find_out(self, error: Exception) -> None:
+        """Whether a commit was done whose answer was lost; an error if it was not, or nobody can tell.
+
+        Another session gets the lock only after the one that was lost has ended, committed or not.
+        """
+        last = self._last
+        try:
+            raw = self._session()
+            found = None if last is None else raw.execute(
+                b"SELECT at, body FROM events WHERE loop = $1 AND seq = $2", last[:2]
+            ).fetchone()  # fmt: skip
+        except (psycopg.Error, OSError) as again:
+            raise InDoubtError(f"the connection was lost during a commit: {one_line(again)}") from error
+        if last is None:
+            raise InDoubtError(f"the connection was lost during a commit: {one_line(error)}") from error
+        if found != last[2:]:
+            raise error
+
+    def rollback(self) -> None:
+        """Undo the transaction, if one is open."""
+        begun = self._begun
+        self._forget()
+        if begun and not self._raw.closed:
+            self._raw.execute("ROLLBACK", prepare=False)
+
+    # -- the database
+
+    def has_table(self, name: str) -> bool:
+        """All are made together."""
+        return True
+
+    def add_tables(self) -> None:
+        """The secret of the database."""
+        fresh = secrets.token_bytes(SECRET_BYTES)
+        self.execute("INSERT INTO secret VALUES (1, ?, '') ON CONFLICT DO NOTHING", (fresh,))
+
+    def note(self) -> Path | None:
+        """None: a server loses no file of its own."""
+        return None
+
+    def check_writable(self) -> None:
+        """Something is really written, always the same row."""
+        self.execute(
+            "INSERT INTO probe VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET filler = excluded.filler",
+            (secrets.token_bytes(16),),
+        )
+
+    def check_integrity(self) -> str:
+        """'ok': the server checks its pages itself, where it was made with checksums."""
+        return "ok"
+
+    def size(self) -> int:
+        """Of the whole database."""
+        return int(self.execute("SELECT pg_database_size(current_database())").fetchone()[0])
+
+    def shrink(self) -> None:
+        """Let the space of what was deleted be used again."""
+        for table in ("events", "decisions", "rewards", "late_rewards", "metrics", "snapshots"):
+            self.execute(f"VACUUM (ANALYZE) {table}")
+
+    def close(self) -> None:
+        """End the session."""
+        self._raw.close()
+
+    # -- opening
+
+    def has_tables(self) -> bool:
+        """Whether it was ever used."""
+        return self.execute(f"SELECT to_regclass('{own_sql.SCHEMA}.service')").fetchone()[0] is not None
+
+    def prepare(self, *, create: bool) -> None:
+        """Make the tables of a new database; refuse one that is too old, or of a version we do not know."""
+        if self._raw.info.server_version < OLDEST:
+            got = self._raw.info.server_version // 10000
+            raise ValueError(f"{self.address} must be PostgreSQL {OLDEST // 10000} or newer, got {got}")
+        encoding = self.execute("SHOW server_encoding").fetchone()[0]
+        if encoding != "UTF8":
+            raise ValueError(f"{self.address} must have the encoding UTF8, got {encoding}")
+        if not self.has_tables():
+            if not create:
+                raise FileNotFoundError(
+                    f"there is no database {self.address}: `linoto serve` makes its tables"
+                )
+            self._create()
+        version = self.execute("SELECT version FROM service").fetchone()[0]
+        if version != own_sql.VERSION:
+            raise ValueError(f"{self.address} must have schema {own_sql.VERSION}, got {version}")
+
+    def _create(self) -> None:
+        """All tables at once, or none."""
+        there = self.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (own_sql.SCHEMA,)).fetchone()
+        schema = "" if there else f"CREATE SCHEMA {own_sql.SCHEMA};"
+        self._session().execute(f"BEGIN;{schema}{own_sql.TABLES};COMMIT;".encode())
+
+
+def document(table: Table, rows: list[Row]) -> str:
+    """Rows as JSON, which writes every number so that the same is read back."""
+    names = own_sql.COLUMNS[table]
+    if table == "events":
+        rows = [(*row[:3], row[3].decode()) for row in rows]
+    return msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows]).decode()
+
+
+class Reading(ServerConnection):
+    """A session that sees one moment, and goes back to its pool when it is closed."""
+
+    def __init__(self, address: Address, pool: list[Reading]) -> None:
+        super().__init__(address, readonly=True)
+        self._pool = pool
+
+    def close(self) -> None:
+        """Keep it for the next reader, if it can be used."""
+        try:
+            self.rollback()
+        except psycopg.Error:
+            self._raw.close()
+        if self._raw.closed or len(self._pool) >= IDLE:
+            super().close()
+        else:
+            self._pool.append(self)
+
+
+class DatabaseServer:
+    """A database that one server owns."""
+
+    errors = (psycopg.Error, OSError)
+    remote = True
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.connection = ServerConnection(address, owner=True)
+        self._idle: list[Reading] = []
+
+    def prepare(self) -> None:
+        """Make the tables, or refuse what is not ours."""
+        try:
+            self.connection.prepare(create=True)
+            self.connection.raise_fence()
+        except psycopg.Error as error:
+            raise OSError(f"cannot use the database {self.address}: {one_line(error)}") from error
+
+    def settle(self) -> None:
+        """Nothing can move."""
+
+    def check_place(self) -> None:
+        """It is where its address says."""
+
+    def read(self) -> Reading:
+        """A session that sees what is committed, and cannot write."""
+        while self._idle:
+            connection = self._idle.pop()
+            try:
+                return begun(connection)
+            except psycopg.Error:
+                connection._raw.close()
+        return begun(Reading(self.address, self._idle))
+
+    def wait_for_others(self, seconds: float) -> None:
+        """Nobody waits: rows are locked, and not the database."""
+
+    def is_busy(self, error: Exception) -> bool:
+        """Never."""
+        return False
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether the values of a statement are refused."""
+        return isinstance(error, psycopg.IntegrityError | psycopg.DataError)
+
+    def release(self) -> None:
+        """End all sessions."""
+        for connection in self._idle:
+            connection._raw.close()
+        self.connection.close()
+
+
+def begun(connection: Reading) -> Reading:
+    """A session at one moment."""
+    connection.begin()
+    connection.execute("SELECT 1")
+    return connection
+
+
+@contextmanager
+def open_database(
+    address: Address, *, create: bool = False, readonly: bool = False, owner: bool = False
+) -> Iterator[ServerConnection]:
+    """A connection that may be used while a server runs; the owner of the database instead of one."""
+    connection = ServerConnection(address, readonly=readonly, owner=owner)
+    try:
+        connection.prepare(create=create)
+        if create:
+            connection.add_tables()
+        yield connection
+    except psycopg.Error as error:
+        raise OSError(f"cannot use the database {address}: {one_line(error)}") from error
+    finally:
+        connection.close()

@@ -1,0 +1,310 @@
+"""On PostgreSQL a decision is kept once too: whoever else writes, whatever becomes of connections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from helpers.forks import run_forked
+from helpers.loops import decide, digests, reward, run_mixed_traffic
+from helpers.postgres import Cluster
+from helpers.service_process import FakeClock, create, opened, served
+
+from linoto.client import ServiceError
+from linoto.service.errors import Refused, Unavailable
+from linoto.service.maintenance import backup, check, rebuild, restored_elsewhere
+from linoto.service.retention import prune
+from linoto.service.server import Service, open_service
+from linoto.service.storage import schema
+from linoto.service.storage.connection import Connection
+from linoto.service.storage.database import open_database
+from linoto.service.storage.places import Address, place_of
+from linoto.service.web.messages import DecisionResponse, decision_response
+
+DRAWN_ANEW = '{"kind":"drawn"}'
+
+
+@pytest.fixture
+def address(postgres: Cluster) -> Iterator[Address]:
+    found = postgres.database()
+    yield found
+    postgres.drop(found)
+
+
+def name_of(address: Address) -> str:
+    return address.url.partition("@/")[2].partition("?")[0]
+
+
+class Relay:
+    """Stands between a client and the server, and can lose what goes to it or the answer."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.target = str(cluster.folder / ".s.PGSQL.5432")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(folder / ".s.PGSQL.5432"))
+        self.listener.listen()
+        self.lose: tuple[str, bytes] | None = None  # the next "request" with this in it, or its "answer"
+        self.lost = 0
+        self.ends: list[socket.socket] = []
+        self.threads: list[threading.Thread] = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, server = self.listener.accept()[0], socket.socket(socket.AF_UNIX)
+                server.connect(self.target)
+                self.ends += [client, server]
+                losing = threading.Event()
+                for work in (self.ask, self.answer):
+                    self.threads.append(threading.Thread(target=work, args=(client, server, losing)))
+                    self.threads[-1].start()
+
+    def ask(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
+        with suppress(OSError):
+            while data := client.recv(65536):
+                if self.lose is not None and self.lose[1] in data:
+                    what, self.lose = self.lose[0], None
+                    self.lost += 1
+                    losing.set()
+                    if what == "request":
+                        break
+                server.sendall(data)
+        cut([client, server])
+
+    def answer(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
+        with suppress(OSError):
+            while data := server.recv(65536):
+                if losing.is_set():
+                    break
+                client.sendall(data)
+        cut([client, server])
+
+    def close(self) -> None:
+        self.listener.close()
+        cut(self.ends)
+        for thread in self.threads:
+            thread.join()
+        for end in self.ends:
+            end.close()
+
+
+def cut(ends: Iterable[socket.socket]) -> None:
+    for end in ends:
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def relayed(cluster: Cluster, address: Address, folder: Path) -> Iterator[tuple[Relay, Address]]:
+    relay = Relay(cluster, folder)
+    try:
+        yield relay, Address(f"postgresql://linoto@/{name_of(address)}?host={folder}")
+    finally:
+        relay.close()
+
+
+def test_tables_and_columns_are_those_of_sqlite_in_their_order(address: Address, tmp_path: Path) -> None:
+    with open_database(address, create=True) as connection:
+        rows = connection.execute(
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'linoto' "
+            "AND table_name <> 'service' ORDER BY table_name, ordinal_position"
+        ).fetchall()
+    with open_database(tmp_path / "x.sqlite", create=True) as file:
+        names = sorted(
+            name for (name,) in file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        )
+        expected = [(name, row[1]) for name in names for row in file.execute(f"PRAGMA table_info({name})")]
+        assert file.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION
+    assert rows == expected
+
+
+def test_the_same_requests_make_the_same_events_on_both_engines(address: Address, tmp_path: Path) -> None:
+    kept = []
+    for place in (address, tmp_path / "x.sqlite"):
+        clock = FakeClock()
+        with opened(place, clock=clock, snapshot_every=7) as service:
+            create(service, window=10.0, holdback=0.2)
+            run_mixed_traffic(service, clock)
+            assert len(set(digests(service))) == 1
+        with open_database(place, readonly=True) as connection:
+            tables = ("events", "decisions", "rewards", "late_rewards", "metrics")
+            kept.append([connection.execute(f"SELECT * FROM {t} ORDER BY 1, 2").fetchall() for t in tables])
+    assert kept[0] == kept[1]
+
+
+def test_one_server_owns_a_database_until_its_session_ends(address: Address, postgres: Cluster) -> None:
+    with opened(address) as service:
+        create(service)
+        with pytest.raises(OSError, match="in use by another server"):
+            open_service(address)
+        with pytest.raises(OSError, match="in use by another server"):
+            list(rebuild(address))
+        decide(service)
+    with opened(address) as service:
+        assert decide(service).decision_id == "1-2"
+
+
+def decide_at_once(service: Service, key: str) -> DecisionResponse:
+    """As a request does: the key is known before, so that the batch is one statement."""
+    loops = service.loops
+
+    def job(connection: Connection) -> DecisionResponse:
+        return decision_response(loops.get("loop"), loops.decide(connection, "loop", key=key))
+
+    return asyncio.run(service.store.write(job, [("loop", key)]))
+
+
+@pytest.mark.parametrize("lose", ["request", "answer"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_connection_lost_in_a_commit_is_looked_after_and_nothing_is_kept_twice(
+    address: Address, postgres: Cluster, tmp_path: Path, lose: str, at_once: bool
+) -> None:
+    """A commit whose answer is lost was done; one that never reached the server was not."""
+    with relayed(postgres, address, tmp_path) as (relay, way), opened(way) as service:
+        create(service)
+        ask = partial(decide_at_once if at_once else decide, service)
+        first = ask(key="first")
+        for turn in range(5):
+            relay.lose = lose, b'"body"' if at_once else b"COMMIT"
+            try:
+                made = ask(key=f"k{turn}")
+                assert lose == "answer"
+            except Unavailable as error:
+                assert lose == "request" and "nothing was kept" in str(error)
+                made = ask(key=f"k{turn}")
+            assert made.decision_id == f"1-{turn + 2}" and ask(key=f"k{turn}") == made
+            assert reward(service, made.decision_id, 1.0).status == "applied"
+        assert relay.lost == 5 and decide(service, key="first") == first
+        assert len(set(digests(service))) == 1
+        assert service.loops.get("loop").state.decided == 6
+
+
+def test_a_second_writer_makes_the_batch_fail_and_memory_is_read_again(
+    address: Address, postgres: Cluster
+) -> None:
+    with opened(address) as service:
+        create(service)
+        decide(service)
+        event = f"INSERT INTO linoto.events VALUES (1, 2, 1e9, '{DRAWN_ANEW}')"
+        assert postgres.psql(name_of(address), event).returncode == 0
+        with pytest.raises(Unavailable, match="another server has written"):
+            decide(service)
+        assert service.loops.get("loop").state.seq == 2
+        assert decide(service).decision_id == "1-2"
+        assert len(set(digests(service))) == 1
+
+
+def test_a_server_that_was_replaced_while_its_connection_was_cut_writes_no_more(
+    address: Address, postgres: Cluster
+) -> None:
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'linoto'"
+    with opened(address) as service:
+        create(service)
+        first = decide(service, key="k")
+        assert postgres.psql("postgres", f"{end} AND datname = '{name_of(address)}'").returncode == 0
+        with opened(address) as second:
+            assert decide(second, key="k") == first
+            decide(second)
+            with pytest.raises(Unavailable, match="in use by another server"):
+                decide(service)
+        with pytest.raises(Unavailable, match="another server has owned"):
+            decide(service)
+    with opened(address) as service:
+        assert service.loops.get("loop").state.decided == 2
+
+
+def test_events_that_a_database_had_committed_are_missed_when_it_comes_back_without_them(
+    address: Address, postgres: Cluster
+) -> None:
+    """As after a failover to a machine that had not received them yet."""
+    lose = "DELETE FROM linoto.events WHERE seq = 2; DELETE FROM linoto.decisions WHERE seq = 2"
+    end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name_of(address)}'"
+    with opened(address) as service:
+        create(service)
+        decide(service)
+        decide(service)
+        assert postgres.psql(name_of(address), lose).returncode == 0
+        assert postgres.psql("postgres", end).returncode == 0
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="lost events"):
+                decide(service)
+    with opened(address) as service:
+        assert decide(service).decision_id == "1-2"
+
+
+def test_a_key_that_postgresql_cannot_keep_is_refused_alone(address: Address) -> None:
+    with opened(address) as service:
+        create(service)
+        with pytest.raises(Refused, match=r"U\+0000"):
+            decide(service, key="a\0b")
+        assert decide(service, key="a\u2028\U0001f600'\"\\").decision_id == "1-1"
+
+
+def test_commands_do_on_postgresql_what_they_do_on_a_file(address: Address, tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(address, clock=clock, snapshot_every=5) as service:
+        create(service, window=10.0)
+        for number in range(20):
+            clock.now += 1.0
+            reward(service, decide(service, key=str(number)).decision_id, 1.0)
+    agree = "loop: 40 events, snapshot, replay and tables agree"
+    assert list(check(address)) == [f"{address}: database ok", agree]
+    assert list(rebuild(address)) == ["loop: replayed 40 events"]
+    pruned = list(prune(address, before=clock.now - 5, now=clock.now, sleep=lambda _: None))
+    assert pruned == ["loop: pruned 14 decisions and 28 events, 6 decisions and 12 events stay"]
+    assert "of which 28 were pruned" in list(check(address))[1]
+    with pytest.raises(ValueError, match="pg_dump"):
+        backup(address, tmp_path / "copy")
+    db = ["--db", address.url]
+    code, token = run_forked(["token", "create", "shop", "--role", "writer", *db], tmp_path)
+    assert code == 0 and len(token.strip()) > 30
+    code, listed = run_forked(["token", "list", "--json", *db], tmp_path / ".")
+    assert json.loads(listed.removeprefix(token))[0]["name"] == "shop"
+    lines = restored_elsewhere(address, clock=clock)
+    assert "now safe-only" in lines[1] and "shop revoked" in lines[2]
+    with opened(address, clock=clock) as service:
+        loop = service.loops.get("loop")
+        assert loop.state.mode == "safe-only" and re.fullmatch(r"1-\w+-21", decide(service).decision_id)
+        assert len(set(digests(service))) == 1
+
+
+def test_a_server_answers_again_when_postgresql_does(
+    address: Address, postgres: Cluster, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with served(address, log=log) as server, closing(server.client(retries=0)) as client:
+        client.create("loop", arms=["a", "b"], policy={"type": "LinUCB"}, default_reward=0.0)
+        made = [client.decide("loop", key=str(number)) for number in range(5)]
+        postgres.stop()
+        with pytest.raises(ServiceError, match="503"):
+            client.decide("loop", key="while it is gone")
+        postgres.start()
+        with closing(server.client(retries=50)) as patient:
+            later = patient.decide("loop", key="while it is gone")
+            assert [patient.decide("loop", key=str(number)) for number in range(5)] == made
+            assert patient.reward("loop", later.decision_id, 1.0)
+            assert patient.loop("loop")["decisions"] == 6
+    assert list(check(address))[1].startswith("loop: 7 events")
+
+
+def test_what_is_shown_of_an_address_has_no_password() -> None:
+    shown = {
+        "postgresql://ann:secret@db.example/loops": "postgresql://ann@db.example/loops",
+        "postgres://ann:se:cret@a,b:5433/loops?password=x&user=y": (
+            "postgres://ann@a,b:5433/loops?password=...&user=y"
+        ),
+        "postgresql:///loops": "postgresql:///loops",
+    }
+    for url, text in shown.items():
+        place = place_of(url)
+        assert isinstance(place, Address) and str(place) == text and "secret" not in repr(place)
+    assert place_of("postgres.sqlite") == Path("postgres.sqlite")
