@@ -41,7 +41,7 @@ from linoto.audit.regression import regress
 from linoto.audit.sentences import OF_ARMS, OF_MODEL, Centre
 from linoto.audit.tails import Tails, find_tails, tails_around_model
 from linoto.core.arrays import Floats
-from linoto.core.certificates import Certificate, mean_interval
+from linoto.core.certificates import PRACTICE, Certificate, mean_interval
 from linoto.core.confidence import Confidence
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
@@ -127,6 +127,8 @@ class MeansOfArms:
         self, certificate: Certificate | None, confidence: Confidence | None, *, adaptive: bool
     ) -> Limits | None:
         """Where the true mean of what was logged lies; None where that is not known."""
+        if certificate is not None and certificate.against == PRACTICE:  # which knows nothing of the log
+            return interval_of(self.log, confidence, adaptive=adaptive)
         return None if certificate is None else certificate.reference_interval
 
     def fitted(self) -> Floats | None:
@@ -215,16 +217,7 @@ class MeansOfContexts(MeansOfArms):
     def interval(
         self, certificate: Certificate | None, confidence: Confidence | None, *, adaptive: bool
     ) -> Limits | None:
-        limits = None if confidence is None else confidence.reward_range
-        if confidence is None or (
-            confidence.noise == "bounded" and (limits is None or self.log.leaves(limits))
-        ):
-            return None
-        sums = self.log.moments
-        known = replace(confidence, design="adaptive" if adaptive else "fixed")
-        return mean_interval(
-            sums.reward_sum, sums.count, sums.reward_squares, known, limits or (-np.inf, np.inf)
-        )
+        return interval_of(self.log, confidence, adaptive=adaptive)
 
     def fitted(self) -> Floats | None:
         return None
@@ -234,6 +227,16 @@ class MeansOfContexts(MeansOfArms):
 
     def recipe_dict(self) -> dict[str, Any] | None:
         return self.log.recipe.to_dict()
+
+
+def interval_of(log: Log, confidence: Confidence | None, *, adaptive: bool) -> Limits | None:
+    """Where the true mean of what was logged lies, under these assumptions."""
+    limits = None if confidence is None else confidence.reward_range
+    if confidence is None or (confidence.noise == "bounded" and (limits is None or log.leaves(limits))):
+        return None
+    sums = log.moments
+    known = replace(confidence, design="adaptive" if adaptive else "fixed")
+    return mean_interval(sums.reward_sum, sums.count, sums.reward_squares, known, limits or (-np.inf, np.inf))
 
 
 def means_of(log: Log, rows: Rows | None) -> MeansOfArms:

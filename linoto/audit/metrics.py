@@ -10,10 +10,9 @@ from typing import Any
 from linoto.audit.assume import contradictions, limits_of_rewards
 from linoto.audit.content import dropped_reasons, dropped_share, too_few_events
 from linoto.audit.drift import Drift, drift_dict, drift_fact, drift_reasons
-from linoto.audit.means import MeansOfArms, means_of
+from linoto.audit.means import MeansOfArms, interval_of, means_of
 from linoto.audit.noise import Noise, noise_fact
 from linoto.audit.tails import Tails, tails_facts
-from linoto.core.certificates import mean_interval
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Control
 from linoto.core.guardrail import Guardrail
@@ -154,14 +153,11 @@ def look_at_metric(
         noise="bounded", reward_range=rail.reward_range, delta=delta, design=means.design(adaptive=adaptive)
     )
     limits = limits_of_rewards(means.log, known)
-    offline = means.log.offline
-    squares = None if offline.reward_squares is None else float(offline.reward_squares.sum())
-    total = float(offline.reward_sums.sum())
     return MetricFindings(
         guardrail=rail,
         means=means,
         confidence=known,
-        interval=None if limits is None else mean_interval(total, offline.total, squares, known, limits),
+        interval=interval_of(means.log, known, adaptive=adaptive),
         noise=means.noise(limits=limits, adaptive=adaptive),
         tails=means.tails(),
         drift=means.drift(),

@@ -57,10 +57,17 @@ class GatePromise(NamedTuple):
 def find_promise(
     log: Log, confidence: Confidence | None, *, budget: float | None, epsilon: float | None
 ) -> GatePromise:
-    """What a Tolerance would promise on a log of fixed arms; if nothing is given, what `Gated()` has."""
+    """What a Tolerance would promise on a log of fixed arms; if nothing is given, what `Gated()` has.
+
+    With guardrails that it does not take it is a Control gate, where rewards have a range.
+    """
     gate: Any = Tolerance(budget=budget or 0.0, epsilon=epsilon or 0.0)
     if budget is None and epsilon is None:
         gate = default_gate(confidence or Confidence())
+    ranged = confidence is not None and confidence.reward_range is not None
+    if log.guardrails and confidence is not None and ranged and gate.why_no_guardrails(confidence):
+        gate = contextual_gate("control", confidence, log.moments, budget=budget, epsilon=epsilon)
+        return promise_of("control", gate, confidence, log)
     return promise_of("tolerance", gate, confidence, log)
 
 

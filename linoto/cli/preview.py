@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,7 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     print_facts([rounds, *lines, trust, *assumption_rows(policy, log, arguments), *beside])
     print()
     print_table([table_row(row, result) for row in result.table()])
+    print_metrics(result)
     if gates is not None:
         print_gates(gates, unit)
     print_written([path])
@@ -237,7 +239,7 @@ def gates_of(log: SavedLog, result: Preview, arguments: argparse.Namespace) -> G
         return preview_gates(
             log.actions,
             log.offline,
-            policy=result.policy.with_parameter(result.parameter, chosen.value),
+            policy=without_guardrails(result.policy.with_parameter(result.parameter, chosen.value)),
             drift=result.drift,
             horizon=result.horizon,
             worlds=result.worlds,
@@ -247,6 +249,24 @@ def gates_of(log: SavedLog, result: Preview, arguments: argparse.Namespace) -> G
             engine=engine_of(arguments),
             track=track,
         )
+
+
+def without_guardrails(policy: ComposedPolicy) -> Any:
+    """The policy that promises nothing but of the reward: gates are compared by it alone."""
+    made: Any = policy
+    return replace(made, guardrails=()) if getattr(policy, "guardrails", ()) else policy
+
+
+def print_metrics(result: Preview) -> None:
+    """What becomes of every guardrail."""
+    from linoto.pages.preview import metric_tables
+
+    for name, words, rows in metric_tables(result):
+        print()
+        below = [("below", "with guardrails | without any")] if result.unguarded else []
+        print_facts([(name, words), *below])
+        print()
+        print_table(rows)
 
 
 def print_gates(gates: GatePreview, unit: str) -> None:

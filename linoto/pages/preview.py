@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import inf
 from pathlib import Path
@@ -297,6 +297,7 @@ def write_preview(
             )
             for point, row in zip(preview.points, preview.table(), strict=True)
         ],
+        metrics=metric_tables(preview),
         trust=trust_text(preview),
         spread=[quantile(preview.spread, 0.1), quantile(preview.spread, 0.9)],
         heading_with_unit=heading_with_unit(preview, unit),
@@ -306,6 +307,43 @@ def write_preview(
         **({"gates": None} if gates is None else gate_parts(gates, unit)),
         **arm_tables(preview, offline, names),
     )
+
+
+def metric_tables(preview: Preview) -> list[tuple[str, str, list[dict[str, str]]]]:
+    """Each guardrail: its name, what it is about in words, and a row for each value of the parameter."""
+    promised = {rail.name for rail in preview.points[0].certificate.guardrails}
+    found = []
+    for metric in preview.points[0].metrics:
+        rail = metric.guardrail
+        better = "lower is better, and a loss is what there is more of"
+        text = rail.text("practice") if rail.name in promised else "nothing is promised of it"
+        rows = [metric_row(row, preview) for row in preview.metric_table(rail.name)]
+        found.append((rail.name, f"{better if rail.lower_is_better else 'higher is better'}; {text}", rows))
+    return found
+
+
+def metric_row(row: dict[str, Any], preview: Preview) -> dict[str, str]:
+    """What one value of the parameter does to a metric, for people: with guardrails, and without any."""
+    reward = next(point.mean_gain for point in preview.points if point.value == row["knob"])
+    both: dict[str, tuple[str, Callable[[Any], str]]] = {
+        "9 worlds of 10" if preview.worlds >= FEW else "worst world": (
+            "worst_loss_90" if preview.worlds >= FEW else "worst_loss_max",
+            amount,
+        ),
+        "mean gain": ("gain_mean", signed),
+        f"of {preview.worlds} lost more": ("broken_in", str),
+        "reward": ("reward_gain_mean", signed),
+    }
+    found, with_both = {**row, "reward_gain_mean": reward}, "unguarded_gain_mean" in row
+    return {
+        heading(preview.parameter): value_text(row["knob"]),
+        **{
+            name: " | ".join(
+                text(found[start + what] or 0) for start in (("", "unguarded_") if with_both else ("",))
+            )
+            for name, (what, text) in both.items()
+        },
+    }
 
 
 def mean_texts(certificate: Certificate, offline: Offline) -> Sequence[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -41,6 +42,7 @@ class World:
     # (k,) noise of an arm in units of `noise`; the step between its two values; or, of Beta rewards, their
     # variance as a share of the largest that rewards with this mean can have in the range
     spread: Floats | None = None
+    metrics: Mapping[str, World] = field(default_factory=dict)  # what the same plays have besides, by name
 
     means: ClassVar[Any]  # (k,) mean reward of each arm
 
@@ -53,6 +55,9 @@ class World:
             object.__setattr__(self, "spread", read_only(as_floats("spread", self.spread, ndim=1)))
             if self.spread.size != len(self.actions) or not (self.spread >= 0).all():
                 raise ValueError(f"spread must be {len(self.actions)} numbers >= 0, one for each arm")
+        for name, metric in self.metrics.items():
+            if len(metric.segments[1]) > 1 or len(metric.actions) != len(self.actions):
+                raise ValueError(f"metrics must be worlds of the same arms that stand still, got {name!r}")
         if self.rewards == "beta" and (self.spread is None or self.spread.max() > 1):
             raise ValueError("spread must be given for Beta rewards, as shares from 0 to 1 of a variance")
 
@@ -108,6 +113,15 @@ class World:
             return np.asarray(means + steps * draws)
         low, _ = self.reward_range
         return np.where(draws * steps < means - low, low + steps, low)
+
+    def payer(self, means: Floats) -> Callable[[Floats], Floats]:
+        """(rounds, k) what every arm would pay by these draws (rounds,), where these are the means."""
+        steps, low = self.steps, self.reward_range[0]
+        if self.rewards == "beta":
+            return beta_rewards(means, steps, self.reward_range).table
+        if self.rewards == "gaussian":
+            return lambda draws: means + steps * draws[:, None]
+        return lambda draws: np.where(draws[:, None] * steps < means - low, low + steps, low)
 
     def certificate(self, policy: PolicyWithPromise, offline: Offline) -> Certificate:
         """What a policy promises here before its first round."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, Literal
 
@@ -49,6 +49,7 @@ class ContextualBandit:
     rewards: Literal["gaussian", "bernoulli", "beta"] = "gaussian"
     reward_range: tuple[float, float] = (0.0, 1.0)  # both values of Bernoulli rewards, the range of Beta ones
     share: float = 1.0  # of the largest variance that rewards of the range can have: that of Beta ones
+    metrics: Mapping[str, ContextualBandit] = field(default_factory=dict)  # besides, in the same rounds
 
     def __post_init__(self) -> None:
         check_nonnegative("noise", self.noise)

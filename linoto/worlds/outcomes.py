@@ -8,25 +8,54 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import inf, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.codec import finite
+from linoto.core.guardrail import Guardrail
 from linoto.core.intervals import student
 from linoto.core.protocols import ComposedPolicy
 from linoto.engines import Engine, Track, map_cells, tracked
 from linoto.worlds.bandits import World
 from linoto.worlds.contexts import ContextualBandit
 from linoto.worlds.plausible import DrawnWorlds, Plausible
+from linoto.worlds.run import Run
 from linoto.worlds.simulate import simulate
 from linoto.worlds.violations import promised_shortfall
 
 NOTHING = 1e-9  # what rounding leaves of no gain
 FEW = 10  # worlds, from which on one may speak of nine of ten
 COLUMNS = ("regret", "worst_loss", "final_loss", "explored", "first_explored", "excess", "control")
+
+
+class MetricPoint(NamedTuple):
+    """What became of a guardrail in each plausible world, as losses: of complaints, how many more."""
+
+    guardrail: Guardrail
+    worst_loss: Floats  # (worlds,) the largest that was ever lost, from 0: as the promise counts it
+    final_loss: Floats  # (worlds,) on average at the end, against the log or practice; negative is a gain
+    excess: Floats  # (worlds,) how far above its promise what it counts ever was
+
+    def part(self, some: slice) -> MetricPoint:
+        """The same in some of the worlds."""
+        return MetricPoint(self.guardrail, *(column[some] for column in self[1:]))
+
+    def broken_in(self, horizon: int) -> int:
+        """In how many worlds more was lost than promised, in any round."""
+        return int((self.excess > NOTHING * (1 + self.guardrail.loss(horizon))).sum())
+
+    def row(self, horizon: int) -> dict[str, float | None]:
+        """What may be lost, and what was; gains and losses as the guardrail turns them."""
+        return {
+            "guaranteed_loss": self.guardrail.loss(horizon),
+            "worst_loss_90": quantile(self.worst_loss, 0.9),
+            "worst_loss_max": float(self.worst_loss.max()),
+            "gain_mean": -float(self.final_loss.mean()),
+            "broken_in": self.broken_in(horizon),
+        }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,6 +71,7 @@ class GridPoint:
     first_explored: Floats  # (worlds,) round of the first exploration; NaN if never
     excess: Floats  # (worlds,) how far above the promise what it counts ever was; NaN without a promise
     control: Floats  # (worlds,) share of control rounds
+    metrics: tuple[MetricPoint, ...] = ()
 
     @property
     def mean_gain(self) -> float:
@@ -61,9 +91,16 @@ class GridPoint:
         """In how many worlds more was lost than promised, in any round; 0 without a promise."""
         return int((self.excess > NOTHING * (1 + (self.certificate.loss(horizon) or 0.0))).sum())
 
+    def most_broken(self, horizon: int) -> int:
+        """The same of the reward or of a metric that is promised, whichever was broken in more worlds."""
+        promised = {rail.name for rail in self.certificate.guardrails}
+        metrics = (metric for metric in self.metrics if metric.guardrail.name in promised)
+        return max([self.broken_in(horizon), *(metric.broken_in(horizon) for metric in metrics)])
+
     def part(self, some: slice) -> GridPoint:
         """The same in some of the worlds."""
-        return replace(self, **{name: getattr(self, name)[some] for name in COLUMNS})
+        metrics = tuple(metric.part(some) for metric in self.metrics)
+        return replace(self, metrics=metrics, **{name: getattr(self, name)[some] for name in COLUMNS})
 
     def row(self, horizon: int) -> dict[str, float | None]:
         """Means over worlds, and quantiles: between `_10` and `_90` lie eight worlds of ten."""
@@ -98,6 +135,11 @@ class GridPoint:
             "summary": self.row(horizon),
             "certificate": self.certificate.to_dict(rounds=horizon),
             "worlds": {name: [finite(value) for value in getattr(self, name).tolist()] for name in COLUMNS},
+            **(
+                {"metrics": {metric.guardrail.name: metric.row(horizon) for metric in self.metrics}}
+                if self.metrics
+                else {}
+            ),
         }
 
 
@@ -135,20 +177,41 @@ def play_worlds(
         for policy, own in zip(policies, certificates, strict=True)
     ]
     plays = [(*one, *world) for one, world in product(judged, zip(drawn.worlds, drawn.seeds, strict=True))]
-    play = partial(summarise, log=known.log, horizon=horizon)
+    rails = [stated_in(policies[0], metric.guardrail) for metric in known.metrics]
+    play = partial(summarise, log=known.log, horizon=horizon, guardrails=rails)
     with closing(map_cells(play, plays, engine=engine)) as results:
         rows = np.array(list(tracked(results, track, total=len(plays))))
     parts = np.split(rows, len(policies))
     return tuple(
-        GridPoint(value=value, certificate=certificate, **dict(zip(COLUMNS, part.T, strict=True)))
+        GridPoint(
+            value=value,
+            certificate=certificate,
+            **dict(zip(COLUMNS, part.T[: len(COLUMNS)], strict=True)),
+            metrics=tuple(
+                MetricPoint(rail, *three)
+                for rail, three in zip(rails, np.split(part.T[len(COLUMNS) :], len(rails)), strict=True)
+            )
+            if rails
+            else (),
+        )
         for value, certificate, part in zip(values, certificates, parts, strict=True)
     )
 
 
+def stated_in(policy: Any, rail: Guardrail) -> Guardrail:
+    """A guardrail with what the policy promises of it, if it knows it."""
+    return next((own for own in getattr(policy, "guardrails", ()) if own.name == rail.name), rail)
+
+
 def summarise(
-    play: tuple[ComposedPolicy, Certificate, World | ContextualBandit, int], *, log: Any, horizon: int
+    play: tuple[ComposedPolicy, Certificate, World | ContextualBandit, int],
+    *,
+    log: Any,
+    horizon: int,
+    guardrails: Sequence[Guardrail] = (),
 ) -> tuple[float, ...]:
-    """Simulate a policy in a world: what a GridPoint keeps of it, in the order of its columns."""
+    """Simulate a policy in a world: what a GridPoint keeps of it, in the order of its columns, and then of
+    each metric what a MetricPoint does."""
     policy, certificate, world, seed = play
     run = simulate(policy, world, log, horizon=horizon, seed=seed)
     first = float(run.explored.argmax() + 1) if run.explored.any() else float("nan")
@@ -162,4 +225,13 @@ def summarise(
         first,
         certificate.excess(counted),
         float(run.control.mean()),
+        *(value for rail in guardrails for value in lost_of(rail, run)),
     )
+
+
+def lost_of(rail: Guardrail, run: Run) -> tuple[float, float, float]:
+    """The largest loss of a metric, the last, and how far what is promised was ever exceeded."""
+    more, in_explored = run.metrics[rail.name]
+    lost, counted = -rail.turn * more, -rail.turn * in_explored
+    allowed = rail.budget + rail.rate * np.arange(1, counted.size + 1)
+    return max(0.0, float(counted.max())), float(lost[-1]), float((counted - allowed).max())

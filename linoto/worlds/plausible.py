@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from linoto.core.default_gate import default_gate_in_rounds
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.gates import Gate, Tolerance
+from linoto.core.guardrail import Guardrail
 from linoto.core.offline import Offline, as_offline
 from linoto.core.one_hot import find_one_hot
 from linoto.core.playing import GivenRounds
@@ -105,6 +106,7 @@ class LogOfArms:
 
     actions: Floats  # (k, d)
     log: Offline  # what `simulate` starts a policy from
+    metrics: tuple[PlausibleMetric, ...] = ()
     rounds_from = ""  # where contexts come from, in words: there are none
     usual_choice: ClassVar[LoggedArms] = "good"  # no chance of a row tells why some arms were never tried
 
@@ -176,7 +178,7 @@ class LogOfArms:
             else law.world(self.actions, row)
             for row in means
         ]
-        return DrawnWorlds(drawn, spread, asked.seeds)
+        return DrawnWorlds(with_metrics(drawn, self.metrics, asked), spread, asked.seeds)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -188,6 +190,7 @@ class LogOfRounds:
     rounds: LoggedRounds
     of_rows: bool  # they are rows of the log; else only its sums are left
     randomised: bool = False  # every item was played, at random
+    metrics: tuple[PlausibleMetric, ...] = ()
     features_alone = False
 
     @property
@@ -273,7 +276,7 @@ class LogOfRounds:
             self.recipe, self.log, law, spreads, log_prior(spreads, usual), worlds=asked.worlds, rng=rng
         )
         drawn = [self.world(law, theta, asked.logged_arms, rng) for theta in thetas]
-        return DrawnWorlds(drawn, spread, asked.seeds)
+        return DrawnWorlds(with_metrics(drawn, self.metrics, asked), spread, asked.seeds)
 
     def world(
         self, law: RewardLaw, theta: Floats, logged_arms: LoggedArms, rng: np.random.Generator
@@ -294,6 +297,38 @@ class LogOfRounds:
         if law.event:
             return PooledRounds(**parts, rewards="bernoulli")
         return PooledRounds(**parts, rewards="beta", share=float(law.shares[0]))
+
+
+class PlausibleMetric(NamedTuple):
+    """A guardrail, and what a preview knows of the log of its metric."""
+
+    guardrail: Guardrail
+    known: Plausible
+
+    def worlds(self, asked: Drawing) -> Sequence[World | ContextualBandit]:
+        """Worlds of its values that could have written the log: within the range, and standing still.
+
+        Nobody chose what was logged for this metric, so untried arms are like the others.
+        """
+        bounded = Confidence(noise="bounded", reward_range=self.guardrail.reward_range)
+        return self.known.draw(self.known.law(bounded), asked).worlds
+
+
+def with_metrics(
+    worlds: Sequence[Any], metrics: Sequence[PlausibleMetric], asked: Drawing
+) -> list[World | ContextualBandit]:
+    """Worlds with one for each metric in them, drawn on its own."""
+    if not metrics:
+        return list(worlds)
+    drawn = {}
+    for place, metric in enumerate(metrics):
+        own = np.random.SeedSequence([asked.seed, 4, place]).generate_state(1, np.uint32).item()
+        how = replace(asked, seed=own, drift=0.0, prior=None, logged_arms="random")
+        drawn[metric.guardrail.name] = metric.worlds(how)
+    return [
+        replace(world, metrics={name: found[place] for name, found in drawn.items()})
+        for place, world in enumerate(worlds)
+    ]
 
 
 Plausible = LogOfArms | LogOfRounds
@@ -326,12 +361,36 @@ def plausible(
             rounds=found,
             of_rows=rows is not None,
             randomised=getattr(log, "randomised", False),
+            metrics=tuple(
+                PlausibleMetric(
+                    rail,
+                    LogOfRounds(
+                        recipe=log.recipe,
+                        log=log.metrics[rail.name].moments,
+                        rounds=found,
+                        of_rows=rows is not None,
+                        randomised=True,
+                    ),
+                )
+                for rail in known_guardrails(log)
+            ),
         )
     if rows is not None or practice is not None:
         raise ValueError("rows and practice are for a log with contexts, got one of fixed arms")
     if offline is None:
         if not hasattr(log, "offline"):
             raise ValueError("offline must be given beside actions, or a log that linoto.load read, got none")
-        log, offline = log.arms.actions, log.offline
+        arms = as_actions(log.arms.actions)
+        metrics = tuple(
+            PlausibleMetric(rail, LogOfArms(actions=arms, log=log.metrics[rail.name].offline))
+            for rail in known_guardrails(log)
+        )
+        return LogOfArms(actions=arms, log=as_offline(log.offline, len(arms)), metrics=metrics)
     arms = as_actions(log)
     return LogOfArms(actions=arms, log=as_offline(offline, len(arms)))
+
+
+def known_guardrails(log: Any) -> list[Guardrail]:
+    """Those of which the log has values."""
+    metrics = getattr(log, "metrics", {})
+    return [rail for rail in getattr(log, "guardrails", ()) if rail.name in metrics]

@@ -13,7 +13,7 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.codec import finite
 from linoto.core.confidence import Confidence
-from linoto.core.gates import GATES
+from linoto.core.gates import GATES, Control, Gate
 from linoto.core.intervals import chance_of_at_least
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline
@@ -66,6 +66,7 @@ class Preview:
     event: float = 0.0  # what one reward of two possible ones is worth, as a click; 0 where others exist
     rounds_from: str = ""  # what the rounds of a log with contexts are drawn from, in words; "": fixed arms
     least_misfit: float = 0.0  # of the linear model, that the log could have shown; 0: nothing rests on it
+    unguarded: tuple[GridPoint, ...] = ()  # the same policy without its guardrails, where it has some
 
     @property
     def baseline(self) -> str:
@@ -90,6 +91,22 @@ class Preview:
             found = {} if other is None else other.row(self.horizon)
             row |= {f"no_better_{name}": found.get(name) for name in BESIDE}
             row |= {"shortfall_90": self.shortfall(point), "shortfall_max": self.shortfall(point, 1.0)}
+        return rows
+
+    def metric_table(self, name: str) -> list[dict[str, float | None]]:
+        """What each value of the parameter does to a metric, with its guardrail and `unguarded_...` without.
+
+        Losses and gains are as the guardrail turns them: of complaints a loss is how many more there were.
+        """
+        rows = []
+        for place, point in enumerate(self.points):
+            metric = next(metric for metric in point.metrics if metric.guardrail.name == name)
+            row = {"knob": point.value, **metric.row(self.horizon)}
+            if self.unguarded:
+                other = next(each for each in self.unguarded[place].metrics if each.guardrail.name == name)
+                row |= {f"unguarded_{what}": value for what, value in other.row(self.horizon).items()}
+                row["unguarded_reward_gain_mean"] = self.unguarded[place].mean_gain
+            rows.append(row)
         return rows
 
     def beside(self, point: GridPoint) -> GridPoint | None:
@@ -141,6 +158,9 @@ class Preview:
             if self.no_better is None
             else [point.to_dict(self.horizon) for point in self.no_better],
         }
+        if self.points[0].metrics:
+            names = [metric.guardrail.name for metric in self.points[0].metrics]
+            data["metrics"] = {name: self.metric_table(name) for name in names}
         if limit is not None:
             seen, promised = self.recommend(limit), self.guaranteed(limit)
             data["limit"] = limit
@@ -182,8 +202,8 @@ class Preview:
 
     def refuted(self) -> GridPoint | None:
         """The promise that most worlds break, if more do than chance explains in 99 of 100 previews."""
-        most = max(self.points, key=lambda point: point.broken_in(self.horizon))
-        count, delta = most.broken_in(self.horizon), most.certificate.delta
+        most = max(self.points, key=lambda point: point.most_broken(self.horizon))
+        count, delta = most.most_broken(self.horizon), most.certificate.delta
         # every value has a chance to alarm: Bonferroni
         return most if chance_of_at_least(count, self.worlds, delta) < 0.01 / len(self.points) else None
 
@@ -275,6 +295,9 @@ def preview(
     `least_misfit` is what an audit says of the features (`load(...).least_misfit`): a promise that breaks
     with a smaller misfit is not recommended.
 
+    Metrics that the log has as guardrails (`read_log(guardrails=...)`) are in every world, whatever the
+    policy promises of them: `point.metrics` says of each what was lost and gained.
+
     >>> import numpy as np
     >>> log = Offline(pulls=[40, 40, 0], reward_sums=[20.0, 8.0, 0.0])
     >>> result = preview(np.eye(3), log, grid=[0.05, 0.2], horizon=200, worlds=4)
@@ -313,7 +336,13 @@ def play_grid(
     if two:
         drawn = drawn.beside(known.draw(law, replace(asked, logged_arms="best")))
     variants = [chosen.with_parameter(parameter, value) for value in values]
-    points = play_worlds(variants, drawn, known, horizon=horizon, values=values, engine=engine, track=track)
+    guarded: Any = variants if known.metrics and getattr(chosen, "guardrails", ()) else []
+    bare = [replace(policy, guardrails=()) for policy in guarded]
+    tried = [*values, *values[: len(bare)]]
+    points = play_worlds(
+        [*variants, *bare], drawn, known, horizon=horizon, values=tried, engine=engine, track=track
+    )
+    points, unguarded = points[: len(values)], points[len(values) :]
     return Preview(
         policy=chosen,
         parameter=parameter,
@@ -331,6 +360,7 @@ def play_grid(
         earned=horizon * surely_earned(known.whole, chosen.composed().assumed) or float("nan"),
         event=law.event,
         points=tuple(point.part(slice(asked.worlds)) for point in points),
+        unguarded=tuple(point.part(slice(asked.worlds)) for point in unguarded),
         no_better=tuple(point.part(slice(asked.worlds, None)) for point in points) if two else None,
     )
 
@@ -338,7 +368,11 @@ def play_grid(
 def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
     """What is previewed where no policy is given: Gated, with what an audit found of the rewards."""
     confidence = getattr(log, "confidence", None) or Confidence()
-    return Gated(gate=known.default_gate(confidence), confidence=confidence)
+    gate: Gate = known.default_gate(confidence)
+    if known.metrics and gate.why_no_guardrails(confidence) is not None:
+        gate = Control().usual(confidence)
+    rails = tuple(metric.guardrail for metric in known.metrics)
+    return Gated(gate=gate, confidence=confidence, guardrails=rails)
 
 
 def plays_no_better(known: Plausible, asked: Drawing) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,15 @@ from linoto.core.notebook import html_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class MetricRun(NamedTuple):
+    """What n rounds had of a metric besides the reward, in its own units."""
+
+    more: (
+        Floats  # (n,) cumulative, on average: than the log's arms in its shares, or practice in these rounds
+    )
+    in_explored: Floats  # (n,) cumulative, as it came: than the fallback has on average, in explored rounds
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,6 +40,7 @@ class Run:
     # practice in the same rounds; may be negative
     control: Bools  # (n,) control rounds of a Control gate
     practice_shortfall: Floats  # (n,) cumulative: what the fallback would have earned more in explored rounds
+    metrics: Mapping[str, MetricRun] = field(default_factory=dict)  # where the world has some
 
     def to_frame(self) -> pd.DataFrame:
         """One row per round, as a pandas data frame (extra `frames`)."""

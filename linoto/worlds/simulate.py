@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from typing import Any, cast
 
@@ -17,11 +18,11 @@ from linoto.core.playing import GivenRounds, Rounds, ask_in_rounds, rounds_in_py
 from linoto.core.protocols import AnyAgent, Policy, PolicyForRounds, RoundAgent, starts_without_arms
 from linoto.core.validation import as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
-from linoto.worlds.beta_rewards import beta_rewards
 from linoto.worlds.contexts import BLOCK, ContextualBandit
-from linoto.worlds.run import Run
+from linoto.worlds.run import MetricRun, Run
 
 BY_PRACTICE = (kernels.FROM_MIXTURE, kernels.FROM_CONTROL)
+Draws = Mapping[str, Floats]  # (n,) what decides the values of each metric
 MOST_PAID = 2**20  # rewards that are computed at a time: of rounds times arms
 
 
@@ -45,6 +46,9 @@ def simulate(
     against the best arm of each round, and `offline_regret` is the shortfall below practice in the same
     rounds.
 
+    A world may have metrics besides the reward (`metrics=`, a world for each). A policy with guardrails is
+    told those, and `run.metrics` says of each how much more there was of it than with practice.
+
     >>> from linoto import LinOtO, LinearBandit, Offline
     >>> bandit = LinearBandit(actions=[[1.0, 0.0], [0.6, 0.8]], theta=[0.5, 0.5])
     >>> run = simulate(LinOtO(), bandit, Offline(pulls=[9, 0], reward_sums=[4.5, 0.0]), horizon=100)
@@ -52,16 +56,26 @@ def simulate(
     (100, True)
     """
     check_seed(seed)
-    world, own, contexts = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3))
+    children = np.random.SeedSequence(seed).spawn(3 + len(bandit.metrics))
+    world, own, contexts, *others = (np.random.default_rng(child) for child in children)
     draws = given_noise(noise, horizon)
+    if draws is not None and bandit.metrics:
+        raise ValueError("noise must be left out in a world with metrics, got some")
     if draws is None:
         check_count("horizon", horizon)
         draws = bandit.draw(int(horizon), world)  # type: ignore[arg-type]
+    metrics: Mapping[str, World | ContextualBandit] = bandit.metrics
+    besides = {
+        name: metric.draw(draws.size, rng)
+        for (name, metric), rng in zip(metrics.items(), others, strict=True)
+    }
+    told = [rail.name for rail in getattr(policy, "guardrails", ())]
     if isinstance(bandit, ContextualBandit):
-        agent = start_in_contexts(policy, bandit, offline, own)
-        return in_contexts(agent, bandit, draws, contexts, given=noise is not None)
+        started = start_in_contexts(policy, bandit, offline, own)
+        return in_contexts(started, bandit, draws, contexts, besides, told, given=noise is not None)
     log = as_offline(offline, len(bandit.actions))
-    return among_arms(policy.start(bandit.actions, log, rng=own), bandit, log, draws, given=noise is not None)
+    agent = policy.start(bandit.actions, log, rng=own)
+    return among_arms(agent, bandit, log, draws, besides, told, given=noise is not None)
 
 
 def given_noise(noise: npt.ArrayLike | None, horizon: int | None) -> Floats | None:
@@ -78,9 +92,19 @@ def given_noise(noise: npt.ArrayLike | None, horizon: int | None) -> Floats | No
 # -- fixed arms -------------------------------------------------------------------------------------------
 
 
-def among_arms(agent: AnyAgent, bandit: World, log: Offline, draws: Floats, *, given: bool) -> Run:
-    """Play rounds that all have the same arms."""
-    arms, explored, control, fallbacks = played(agent, bandit, draws, given=given)
+def among_arms(
+    agent: AnyAgent,
+    bandit: World,
+    log: Offline,
+    draws: Floats,
+    besides: Draws,
+    told: Sequence[str],
+    *,
+    given: bool,
+) -> Run:
+    """Play rounds that all have the same arms; the agent is `told` these metrics."""
+    known = {name: besides[name] for name in told if name in besides}
+    arms, explored, control, fallbacks = played(agent, bandit, draws, known, given=given)
     table, starts = bandit.segments
     now = segments(starts, 0, arms.size)  # (n,) the row of each round
     earned = table[now, arms]
@@ -94,19 +118,41 @@ def among_arms(agent: AnyAgent, bandit: World, log: Offline, draws: Floats, *, g
         offline_regret=np.cumsum(logged[now] - earned),
         control=control,
         practice_shortfall=np.cumsum(np.where(explored, table[now, fallbacks] - earned, 0.0)),
+        metrics={
+            name: more_than_log(bandit.metrics[name], own, log, arms, fallbacks, explored)
+            for name, own in besides.items()
+        },
     )
 
 
-def played(agent: AnyAgent, bandit: World, draws: Floats, *, given: bool) -> tuple[Ints, Bools, Bools, Ints]:
+def more_than_log(
+    metric: World, draws: Floats, log: Offline, arms: Ints, fallbacks: Ints, explored: Bools
+) -> MetricRun:
+    """How much more of a metric these plays had than the log's arms, and than their fallbacks."""
+    means = metric.means
+    usual = log.pulls @ means / log.total if log.total else float("nan")
+    values = metric.pay(arms, draws)
+    above = np.where(explored, values - means[fallbacks], 0.0)
+    return MetricRun(np.cumsum(means[arms] - usual), np.cumsum(above))
+
+
+def played(
+    agent: AnyAgent, bandit: World, draws: Floats, told: Draws, *, given: bool
+) -> tuple[Ints, Bools, Bools, Ints]:
     """The arms, which were explored, which were control rounds, and the fallbacks (else, the arms).
 
-    `given` draws are noise that is added whatever the world says.
+    `given` draws are noise that is added whatever the world says; `told` are those of metrics that the agent
+    is told.
     """
-    if bandit.rewards == "beta" and not given:
-        parts = [
-            played_parts(agent, table, np.zeros(len(table)), starts=np.arange(len(table)))
-            for table in reward_tables(bandit, draws)
-        ]
+    if (bandit.rewards == "beta" or told) and not given:
+        payers = {name: bandit.metrics[name].payer(bandit.metrics[name].means) for name in told}
+        parts, first = [], 0
+        for table in reward_tables(bandit, draws):
+            rounds, nothing = slice(first, first + len(table)), np.zeros(len(table))
+            metrics = {name: (payers[name](own[rounds]), nothing) for name, own in told.items()}
+            more: dict[str, Any] = {"metrics": metrics} if metrics else {}
+            parts.append(played_parts(agent, table, nothing, starts=np.arange(len(table)), **more))
+            first = rounds.stop
         arms, explored, control, fallbacks = (np.concatenate(part) for part in zip(*parts, strict=True))
         return arms, explored, control, fallbacks
     table, starts = bandit.segments
@@ -127,9 +173,9 @@ def reward_tables(bandit: World, draws: Floats, *, at_a_time: int = MOST_PAID) -
     ends = np.minimum(np.append(starts[1:], draws.size), draws.size)
     block = max(at_a_time // table.shape[1], 1)
     for means, start, end in zip(table, starts.tolist(), ends.tolist(), strict=True):
-        every = beta_rewards(means, bandit.steps, bandit.reward_range)
+        paid = bandit.payer(means)
         for first in range(start, end, block):
-            yield every.table(draws[first : min(first + block, end)])
+            yield paid(draws[first : min(first + block, end)])
 
 
 def played_parts(
@@ -164,19 +210,34 @@ def in_contexts(
     bandit: ContextualBandit,
     draws: Floats,
     contexts: np.random.Generator,  # the world's: every policy meets the same rounds
+    besides: Draws,
+    told: Sequence[str],
     *,
     given: bool,
 ) -> Run:
     """Play rounds that bring their own arms; what every arm would pay is computed before each block."""
-    parts = []
+    parts, more = [], {name: list[tuple[Floats, Floats]]() for name in besides}
+    by_draw = drawn_practice(agent)
     for first in range(0, draws.size, BLOCK):
         now = draws[first : first + BLOCK]
+        same = {name: deepcopy(contexts) for name in besides}  # the rounds of metrics are these
         drawn = bandit.rounds(now.size, contexts, first)
-        every = np.repeat(now, np.diff(drawn.ends, prepend=0))
+        sizes = np.diff(drawn.ends, prepend=0)
+        every = np.repeat(now, sizes)
         paid = drawn.means + every if given else bandit.pay(drawn.means, every)
-        rounds = play_block(agent, drawn._replace(means=paid))
-        reward = paid[np.append(0, drawn.ends[:-1]) + rounds.arms]
-        parts.append((rounds, reward, *compared(rounds, drawn, drawn_practice(agent))))
+        values = {}
+        for name, rng in same.items():
+            metric = bandit.metrics[name]
+            means = metric.rounds(now.size, rng, first).means
+            values[name] = means, metric.pay(means, np.repeat(besides[name][first : first + BLOCK], sizes))
+        known = {name: values[name][1] for name in told if name in values}
+        rounds = play_block(agent, drawn._replace(means=paid), known)
+        places = np.append(0, drawn.ends[:-1]) + rounds.arms
+        parts.append((rounds, paid[places], *compared(rounds, drawn, by_draw)))
+        for name, (means, came) in values.items():
+            behind = compared(rounds, drawn._replace(means=means), by_draw)[2]
+            luck = np.where(rounds.explored, (came - means)[places], 0.0)
+            more[name].append((-behind, luck - behind))
     plays, *columns = zip(*parts, strict=True)
     arms, sources, _ = (np.concatenate(column) for column in zip(*plays, strict=True))
     rewards, earned, regret, behind = (np.concatenate(column) for column in columns)
@@ -189,16 +250,22 @@ def in_contexts(
         offline_regret=np.cumsum(behind),
         control=sources == kernels.FROM_CONTROL,
         practice_shortfall=np.cumsum(behind),
+        metrics={
+            name: MetricRun(*(np.cumsum(np.concatenate(column)) for column in zip(*found, strict=True)))
+            for name, found in more.items()
+        },
     )
 
 
-def play_block(agent: RoundAgent, paying: GivenRounds) -> Rounds:
-    """Some rounds with what each arm pays, compiled where the agent can."""
+def play_block(agent: RoundAgent, paying: GivenRounds, told: Mapping[str, Floats]) -> Rounds:
+    """Some rounds with what each arm pays, and has of metrics, compiled where the agent can."""
     nothing = np.zeros(paying.ends.size)
     play = getattr(agent, "play_rounds", None)
     if play is None:
         return ask_in_rounds(agent, paying.each(), nothing, False)
-    rounds: Rounds = play(draws=nothing, bernoulli=False, **paying._asdict())
+    metrics = {name: (values, nothing) for name, values in told.items()}
+    more: dict[str, Any] = {"metrics": metrics} if metrics else {}
+    rounds: Rounds = play(draws=nothing, bernoulli=False, **paying._asdict(), **more)
     return rounds
 
 

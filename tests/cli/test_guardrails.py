@@ -9,7 +9,9 @@ import pytest
 from helpers.exits import run
 from helpers.guarded_logs import guarded_table, write_guarded
 
+from linoto.cli.database import DATABASE
 from linoto.logs.saved import load
+from linoto.service.server import open_service
 
 LOG = ["--item", "arm", "--reward", "click"]
 RAILS = ["--guardrail", "complaint:lower:budget=20", "--guardrail", "minutes:lower:range=0..30:budget=600"]
@@ -95,3 +97,35 @@ def test_guardrails_are_for_a_gate_that_takes_them(
     capsys.readouterr()
     assert run("certificate", stats, "--policy", "LinOtO") == 1
     assert "--guardrail is for Gated" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", CONTEXTS)
+def test_a_preview_has_a_table_for_each_metric_with_guardrails_and_without(
+    kind: str, log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "preview.html"
+    words = [log, *LOG, *CONTEXTS[kind], *RAILS, "--budget-grid", "40", "--horizon", "300", "--worlds", "3"]
+    assert run("preview", *words, "--explorer", "scaled-ucb", "--out", page) == 0
+    text = capsys.readouterr().out
+    assert "with guardrails | without any" in text and "lower is better" in text
+    assert "The guardrail complaint" in page.read_text()
+    assert run("preview", *words, "--explorer", "scaled-ucb", "--out", page, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["metrics"]) == {"complaint", "minutes"}
+    assert found["metrics"]["complaint"][0]["guaranteed_loss"] == 20
+
+
+def test_a_launch_leads_from_a_column_to_a_loop_that_guards_it(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*LOG, *RAILS[:2], "--budget", "40", "--horizon", "200", "--force", "--out", tmp_path / "launch"]
+    assert run("launch", log, *words) == 0
+    text = capsys.readouterr().out
+    made = text.rpartition("$ linoto create")[2]
+    assert "complaint" in made and "at most 20 more than current practice" in " ".join(made.split())
+    service = open_service(tmp_path / "launch" / DATABASE)
+    try:
+        rails = service.loops.get("clicks").certificate.guardrails
+        assert [(rail.name, rail.budget) for rail in rails] == [("complaint", 20.0)]
+    finally:
+        service.close()
