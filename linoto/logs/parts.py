@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from linoto.engines import Engine, map_cells
-from linoto.logs.tables import Connection, open_duckdb
+from linoto.logs.tables import Connection, new_database
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
@@ -36,6 +36,6 @@ def ask_here(connection: Connection, ask: Ask[Part, Answer], part: Part) -> Answ
 
 def ask_elsewhere(ask: Ask[Part, Answer], introduce: Introduce, part: Part) -> Answer:
     """On a worker that has no database open."""
-    with open_duckdb() as connection:
+    with new_database() as connection:
         introduce(connection)
         return ask(connection, part)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from linoto import ArmTable, load, read_arms, read_log, read_rows
 from linoto.cli import main
 from linoto.logs.notation import Notation, looks_like_dates, other_notation
-from linoto.logs.tables import open_duckdb
+from linoto.logs.tables import new_database
 from linoto.logs.value_sql import notated_sql
 from linoto.logs.values import UnknownColumn
 from linoto.logs.where import parse_where
@@ -90,7 +90,7 @@ def test_sql_reads_numbers_as_python_does() -> None:
         "1 234",
     ]
     texts += ["1\u00a0234,5", "+3", "--3", "1,2,3", "1.234", "٣", "1'000"]
-    with open_duckdb() as connection:
+    with new_database() as connection:
         for notation in (Notation(","), Notation(",", "."), Notation(",", " "), Notation(".", "'")):
             for text in texts:
                 found = connection.execute(

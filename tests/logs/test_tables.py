@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +225,70 @@ def test_an_id_that_is_nan_is_no_id(tmp_path: Path) -> None:
 
 def test_every_query_knows_the_settings_of_its_database() -> None:
     """A query has a cursor of its own: without GLOBAL it had the time zone of the machine."""
-    with tables.open_duckdb() as connection, connection.cursor() as cursor:
+    with tables.new_database() as connection, connection.cursor() as cursor:
         for name, value in (("TimeZone", "UTC"), ("disable_parquet_prefetching", True)):
             assert cursor.execute(f"SELECT current_setting('{name}')").fetchone() == (value,)
+
+
+ROWS = pd.DataFrame({"arm": ["a", "b"], "r": [1.0, 2.0]})
+
+
+def test_what_one_reading_left_is_unknown_to_the_next() -> None:
+    """A database is used again, and is as empty as a new one."""
+    views = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+    left = f"SELECT count(*) FROM (SELECT table_name FROM duckdb_tables() UNION ALL {views})"
+    with tables.open_source(ROWS, None) as (connection, _):
+        connection.execute("CREATE TABLE known AS SELECT 1")
+        connection.execute("CREATE TEMP TABLE part AS SELECT 1")
+        assert connection.execute(left).fetchall() == [(3,)]  # and the frame
+    with tables.open_source(ROWS, None) as (connection, _):
+        assert connection.execute(left).fetchall() == [(1,)]
+
+
+def test_a_database_in_which_something_failed_is_not_used_again() -> None:
+    with pytest.raises(ZeroDivisionError), tables.open_source(ROWS, None) as (connection, _):
+        connection.execute("SET threads = 2")
+        raise ZeroDivisionError
+    with tables.open_source(ROWS, None) as (connection, _):
+        assert connection.execute("SELECT current_setting('threads')").fetchall() == [(1,)]
+
+
+def test_databases_that_are_open_at_once_know_nothing_of_each_other() -> None:
+    with tables.open_source(ROWS, None) as (one, _), tables.open_source(ROWS, None) as (other, _):
+        one.execute("CREATE TABLE known AS SELECT 1")
+        assert other.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_file_that_is_written_anew_is_read_anew_whatever_its_time(kind: str, tmp_path: Path) -> None:
+    """DuckDB knows a file by its name and time."""
+    path = tmp_path / f"log.{kind}"
+    for rows in (1, 3):
+        table = pd.concat([ROWS] * rows)
+        table.to_parquet(path) if kind == "parquet" else table.to_csv(path)
+        os.utime(path, (10**9, 10**9))
+        assert read_log(path, **COLUMNS, arms=ARMS).offline.reward_sums.tolist() == [rows, 2.0 * rows]
+
+
+FORKED = """
+import os
+import pyarrow
+from linoto.logs.tables import open_source
+
+def read():
+    with open_source(pyarrow.table({"a": range(300_000)}), None) as (connection, files):
+        found = connection.execute(f"SELECT sum(a) FROM '{files[0].path}'").fetchall()
+        assert found == [(299_999 * 150_000,)]
+
+read()
+if pid := os.fork():
+    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+read()
+os._exit(0)
+"""
+
+
+def test_a_fork_of_a_process_that_has_read_can_read_too_and_both_end_in_silence() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]  # Python 3.12 warns of every fork
+    end = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    assert (end.returncode, end.stderr) == (0, b"")

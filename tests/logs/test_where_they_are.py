@@ -22,7 +22,7 @@ import pytest
 from linoto import Query, evaluate, read_log, read_rows
 from linoto.cli import main
 from linoto.logs.databases import check_schema
-from linoto.logs.tables import load_httpfs, open_duckdb
+from linoto.logs.tables import load_httpfs, new_database
 
 COLUMNS: dict[str, Any] = {"item": "variant", "reward": "ordered", "numeric": ["age"]}
 
@@ -212,7 +212,7 @@ def test_a_file_elsewhere_needs_an_extension_that_is_named(tmp_path: Path) -> No
 
 def has_httpfs() -> bool:
     try:
-        with open_duckdb() as connection:
+        with new_database() as connection:
             load_httpfs(connection, "https://localhost")
     except ValueError:
         return False
