@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -65,6 +66,7 @@ def context_of(rng: np.random.Generator) -> dict[str, Any]:
     return {"age": int(rng.integers(18, 70)), "country": rng.choice(["DE", "NO", None], p=[0.5, 0.4, 0.1])}
 
 
+@cache
 def log_of(rows: int = 400, seed: int = 0) -> linoto.Moments:
     """A log in which items were drawn."""
     rng = np.random.default_rng(seed)

@@ -20,7 +20,7 @@ from linoto.service.loops.views import loop_view
 from linoto.service.loops.watch import log_evidence
 from linoto.service.server import Service
 
-LARGE = as_statistics(log_of(6000))  # enough rows to know the items within a tenth of a click
+LARGE = 6000  # rows: enough to know the items within a tenth of a click
 
 
 def world(rng: np.random.Generator, arm: str, context: dict[str, Any], factor: float) -> float:
@@ -91,7 +91,7 @@ def test_a_world_that_is_the_logs_raises_no_alarm_and_one_that_halves_does(tmp_p
     """False alarms at 0.01 + 0.05; with these seeds there is none."""
     with opened(tmp_path / "x.sqlite") as service:
         for name in ("same", "halved"):
-            create(service, name, moments=LARGE)
+            create(service, name, moments=as_statistics(log_of(LARGE)))
         assert play(service, 300, 1.0, seed=1, name="same") is None
         found = play(service, 600, 0.4, seed=2, name="halved")
         assert found is not None
@@ -111,7 +111,7 @@ def test_a_world_that_is_the_logs_raises_no_alarm_and_one_that_halves_does(tmp_p
 
 def test_better_than_the_model_is_an_alarm_too_and_open_decisions_are_none(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
-        create(service, moments=LARGE)
+        create(service, moments=as_statistics(log_of(LARGE)))
         loops, rng = service.loops, np.random.default_rng(0)
 
         def ask(connection: Connection) -> None:

@@ -61,21 +61,21 @@ def test_the_truth_lies_in_the_worlds_that_a_preview_shows(kind: str, logged_arm
 @pytest.mark.parametrize("kind", ["clicks, 4 %", "prices, heavy tail"])
 @pytest.mark.few(1)
 def test_the_band_of_a_preview_is_not_far_from_the_truth(kind: str) -> None:
-    """10 problems: at 80 %, fewer than 5 are right in 0.6 % of choices of seeds."""
-    found = [foretell(kind, seed, horizon=150, worlds=12)[0] for seed in range(10)]
-    assert sum(each.right for each in found) >= 5
+    """7 problems: at 80 %, fewer than 3 are right in 0.5 % of choices of seeds."""
+    found = [foretell(kind, seed, horizon=150, worlds=12)[0] for seed in range(7)]
+    assert sum(each.right for each in found) >= 3
 
 
 def test_the_shortfall_of_a_log_of_pilot_winners_is_foretold() -> None:
-    """12 problems: at 90 %, fewer than 8 keep to it in 0.4 % of choices of seeds. As if arms had been logged
+    """8 problems: at 90 %, fewer than 5 keep to it in 0.5 % of choices of seeds. As if arms had been logged
     at random, hardly one does: untried ones are worse than the log lets them look."""
     kind = "unrelated arms, winners of a pilot"
     good, plain = (
-        [foretell(kind, seed, horizon=300, worlds=12, logged_arms=how)[0] for seed in range(12)]
+        [foretell(kind, seed, horizon=300, worlds=12, logged_arms=how)[0] for seed in range(8)]
         for how in ("good", "random")
     )
-    assert sum(each.kept for each in good) >= 8
-    assert sum(each.kept for each in plain) <= 4 and np.mean([each.shortfall for each in good]) > 2 * np.mean(
+    assert sum(each.kept for each in good) >= 5
+    assert sum(each.kept for each in plain) <= 3 and np.mean([each.shortfall for each in good]) > 2 * np.mean(
         [each.shortfall for each in plain]
     )
 
