@@ -114,7 +114,8 @@ class Operations:
         then be left out: they are those in the file.
 
         Or all of it is what an audit saved: `saved=linoto.load("stats.npz")`. Then its arms and its log are
-        used, and its noise, bound and reward range where the policy has no confidence of its own; the
+        used, its noise, bound and reward range where the policy has no confidence of its own, and its
+        guardrails where the policy has none; the
         description of the loop says so unless you give one. With contexts, a `Gated` without a gate gets the
         usual one for what the log earned.
 
@@ -334,7 +335,16 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     known = with_assumptions(known, saved.confidence)
     if isinstance(known, Gated) and known.gate is None:
         known = replace(known, gate=saved.features.default_gate(known.assumed))
-    return known
+    return with_guardrails(known, saved)
+
+
+def with_guardrails(policy: Any, saved: SavedLog) -> Any:
+    """The policy that promises of the metrics of the log too, unless it has guardrails of its own."""
+    from linoto.core.policies import Gated
+
+    if not saved.guardrails or not isinstance(policy, Gated) or policy.guardrails:
+        return policy
+    return replace(policy, guardrails=saved.guardrails)
 
 
 # -- how a request is written

@@ -16,7 +16,7 @@ from helpers.service_process import TOLERANT, Server, served, spec_of
 
 import linoto
 from linoto.client import Client, ServedDecision, ServiceError
-from linoto.service.loops.events import EVENTS, DecisionMade, RewardRecorded
+from linoto.service.loops.events import EVENTS, DecisionMade, MetricsRecorded, RewardRecorded
 from linoto.service.loops.starting import start_agent
 from linoto.service.storage import sql
 from linoto.service.storage.sqlite import connect
@@ -34,6 +34,8 @@ class Diary:
     rewards: dict[str, float] = field(default_factory=dict)  # by decision_id
     unanswered: list[str] = field(default_factory=list)  # keys
     surprises: list[str] = field(default_factory=list)
+    metrics: tuple[str, ...] = ()  # guardrails whose values are told after the reward
+    values: dict[tuple[str, str], float] = field(default_factory=dict)  # by decision_id and guardrail
 
 
 def work(client: Client, diary: Diary, stop: threading.Event, seed: int) -> None:
@@ -52,6 +54,9 @@ def work(client: Client, diary: Diary, stop: threading.Event, seed: int) -> None
             value = float(rng.random() < 0.6)
             result = client.reward("loop", made.decision_id, value)
             diary.rewards[made.decision_id] = value
+            for name in diary.metrics:
+                client.reward("loop", made.decision_id, metrics={name: 1 - value})
+                diary.values[made.decision_id, name] = 1 - value
             if result.status == "duplicate":
                 diary.surprises.append(f"{made.decision_id} was rewarded before")
         except ServiceError as error:
@@ -67,7 +72,8 @@ def rewards_in(diaries: list[Diary]) -> int:
 
 def crash_repeatedly(path: Path, kills: int, seed: int, policy: linoto.Gated) -> list[Diary]:
     """Serve, load, kill; again and again on the same database."""
-    rng, diaries = random.Random(seed), [Diary(name) for name in range(8)]
+    metrics = tuple(rail.name for rail in policy.guardrails)
+    rng, diaries = random.Random(seed), [Diary(name, metrics=metrics) for name in range(8)]
     for kill in range(kills):
         server = Server(path, snapshot_every=60)
         try:
@@ -112,6 +118,11 @@ def check_diaries(path: Path, diaries: list[Diary]) -> None:
     keys = {event.key: event for event in decided}
     rewards = {f"1-{event.number}": event.reward for event in closed}
     assert len(keys) == len(decided)
+    measured = [event for event in rows if isinstance(event, MetricsRecorded)]
+    values = {
+        (f"1-{event.number}", name): value for event in measured for name, value in event.values.items()
+    }
+    assert len(values) == sum(len(event.values) for event in measured)
     for diary in diaries:
         assert diary.surprises == []
         for key, answer in diary.decisions.items():
@@ -119,6 +130,7 @@ def check_diaries(path: Path, diaries: list[Diary]) -> None:
             assert answer.arm == "abc"[keys[key].arm] and answer.propensity == keys[key].propensity
         for decision_id, value in diary.rewards.items():
             assert rewards[decision_id] == value
+        assert {place: values.get(place) for place in diary.values} == diary.values
 
 
 def run_crashes(path: Path, kills: int, seed: int, policy: linoto.Gated = TOLERANT) -> None:
@@ -137,6 +149,14 @@ def test_two_kills_of_a_loop_that_throws_coins_throw_no_coin_twice(tmp_path: Pat
     """The same key gets the same decision after a crash, and a replay of the events the same coins."""
     policy = linoto.Gated(gate=linoto.Control(budget=30.0, epsilon=0.1), confidence=TOLERANT.confidence)
     run_crashes(tmp_path / "x.sqlite", kills=2, seed=2, policy=policy)
+
+
+def test_two_kills_between_rewards_and_values_of_guardrails_lose_none_of_them(tmp_path: Path) -> None:
+    rails = tuple(linoto.Guardrail(name, reward_range=(0, 1), budget=30) for name in ("calls", "margin"))
+    policy = linoto.Gated(
+        gate=linoto.Control(budget=30.0, epsilon=0.1), confidence=TOLERANT.confidence, guardrails=rails
+    )
+    run_crashes(tmp_path / "x.sqlite", kills=2, seed=3, policy=policy)
 
 
 @pytest.mark.slow

@@ -33,9 +33,9 @@ from linoto.service.maintenance import check
 
 MOST_LIMITS = 12  # of every operation: policies alone have two thousand, which are checked by their schemas
 EXAMPLES = 1  # of every operation, valid and invalid each, besides the values at every limit
-SPOILT = 10  # of every way to spoil a request: two of each good one
+SPOILT = 12  # of every way to spoil a request: two of each good one
 READS = ("GET", "HEAD", "OPTIONS", "TRACE", "QUERY")
-TABLES = ("loops", "events", "decisions", "rewards", "late_rewards", "tokens")
+TABLES = ("loops", "events", "decisions", "rewards", "late_rewards", "metrics", "tokens")
 CONFORMS = [
     not_a_server_error,
     conformance.status_code_conformance,
@@ -95,7 +95,7 @@ def target(path: Path) -> Iterator[Target]:
 
 
 def prepare(server: Server) -> None:
-    """Three loops at work, one to be archived, and one whose only decision is closed and rewarded late."""
+    """Four loops at work, one of them with a guardrail, one to be archived, and one that is rewarded late."""
     client = server.client()
     settings = {"policy": TOLERANT, "default_reward": 0.0, "window": LONG}
     client.create("first", arms=ARMS, offline=LOG, **settings)
@@ -108,7 +108,8 @@ def prepare(server: Server) -> None:
     client.create("shop", recipe=RECIPE, moments=log_of(), practice="C", **settings)
     client.decide("shop", key="shop key", context={"age": 25, "country": "DE"})
     client.decide("shop", context={"age": 25.5, "country": None})
-    for name in ("first", "first", "first", "first", "second", "second", "spare", "late"):
+    client.create("guarded", arms=ARMS, offline=LOG, **{**settings, "policy": GUARDED})
+    for name in ("first", "first", "first", "first", "second", "second", "spare", "late", "guarded"):
         client.decide(name, key=f"{name} key")
         client.decide(name)
     client.archive("late")
@@ -134,6 +135,7 @@ NAMES = {
     "second": ("2-1", "2-2"),
     "late": ("4-1",),
     "shop": ("5-1", "5-2"),
+    "guarded": ("6-1", "6-2"),
 }
 OTHERS = {
     "DELETE {name}": ["spare"],
@@ -141,7 +143,12 @@ OTHERS = {
     "PUT reward of a key": ["first"],
     "PUT {name}": ["first", "new", "newer", "newest", "another"],
 }
-POLICIES = [linoto.to_dict(policy) for policy in (TOLERANT, linoto.LinUCB(), linoto.LinOtO())]
+GUARDED = linoto.Gated(
+    gate=linoto.Control(budget=20),
+    confidence=TOLERANT.confidence,
+    guardrails=(linoto.Guardrail("complaints", reward_range=(0, 1), lower_is_better=True, budget=20),),
+)
+POLICIES = [linoto.to_dict(policy) for policy in (TOLERANT, linoto.LinUCB(), linoto.LinOtO(), GUARDED)]
 VALID: dict[str, dict[str, Callable[[random.Random], Any]]] = {
     "POST decide": {
         "key": lambda rng: rng.choice([None, f"{rng.random()}", "first key"]),
@@ -149,7 +156,10 @@ VALID: dict[str, dict[str, Callable[[random.Random], Any]]] = {
         "allowed": lambda rng: rng.choice([None, ARMS]),
     },
     "POST rewards": {"rewards": lambda rng: [a_report(rng) for _ in range(rng.randrange(1, 4))]},
-    "PUT reward": {"reward": lambda rng: rng.choice([0, 0.5, 1.0])},
+    "PUT reward": {
+        "reward": lambda rng: rng.choice([0, 0.5, 1.0]),
+        "metrics": lambda rng: rng.choice([None, None, {"complaints": 0}]),
+    },
     "PUT reward of a key": {"key": lambda rng: "first key", "reward": lambda rng: 1},  # as it was closed
     "PUT {name}": {
         "arms": lambda rng: [{"name": name} for name in ARMS],
@@ -284,6 +294,7 @@ GOOD: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/v1/loops/first/decide", {"key": "some key", "proposal": "a", "allowed": ["a", "b"]}),
     ("PUT", "/v1/loops/first/decisions/1-2/reward", {"reward": 0.5}),
     ("POST", "/v1/loops/first/rewards", {"rewards": [{"decision_id": "1-3", "reward": 0.25}]}),
+    ("PUT", "/v1/loops/guarded/decisions/6-2/reward", {"reward": 0.5, "metrics": {"complaints": 1}}),
     ("PATCH", "/v1/loops/second", {"mode": "shadow", "holdback": 0.0}),
     ("PUT", "/v1/loops/third", CREATE),
 ]

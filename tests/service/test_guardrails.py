@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,20 +11,26 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from helpers import loop_in_memory as memory
 from helpers import loops_with_contexts as contexts
-from helpers.loops import change, decide, digests, reward
+from helpers.loops import add_arms, change, decide, digests, remove_arms, reward
 from helpers.service_process import FakeClock, close_due, create, opened
+from prometheus_client.parser import text_string_to_metric_families
 
 import linoto
 from linoto.service import maintenance, retention
 from linoto.service.errors import Refused
 from linoto.service.loops import views
+from linoto.service.loops.events import MetricsRecorded
 from linoto.service.loops.explanations import explain
 from linoto.service.loops.operations import RewardResult
 from linoto.service.loops.restores import rooms_now
 from linoto.service.server import Service
 from linoto.service.storage.places import Place
+from linoto.service.web.export import parquet
+from linoto.service.web.metrics import METRICS, lines_of
 from linoto.service.webhook import id_of, message_of
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)
@@ -415,3 +422,123 @@ def test_a_decision_is_explained_with_its_metrics_and_what_is_shut(tmp_path: Pat
         found = service.store.write_sync(lambda connection: explain(connection, loop, made.decision_id))
         assert found.metrics == {"complaints": 0.0, "margin": 2.0}
         assert "Nothing more may be lost of complaints, so nothing is tried." in found.reasons
+
+
+# -- arms that come and go, older databases, level
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_values_of_arms_that_have_gone_since_still_count(tmp_path: Path, kind: str) -> None:
+    """Arms come and go between a decision and its values; a replay gives the same books."""
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=9) as service:
+        MAKE[kind](service, policy=guarded())
+        asked, (gone, new) = Asked(service, kind), ("b", "d") if kind == "arms" else ("B", "D")
+        made = [asked.decide().decision_id for _ in range(25)]
+        remove_arms(service, gone)
+        add_arms(service, new)
+        made += [asked.decide().decision_id for _ in range(10)]
+        tell_later(service, made)
+        for each in made:
+            assert reward(service, each, 1.0).status == "applied"
+        loop = service.loops.get("loop")
+        assert not loop.unmeasured and not loop.agent.running.rails.tickets
+        assert len(set(digests(service))) == 1
+
+
+@pytest.mark.parametrize("version", ["version-0.1", "version-0.2"])
+def test_a_database_of_an_older_version_takes_a_loop_with_guardrails(tmp_path: Path, version: str) -> None:
+    """Its own loops have none, and their numbers say so."""
+    stored = sorted((Path(__file__).parents[1] / "data" / version).glob("*.sqlite"))[0]
+    path, clock = Path(shutil.copy(stored, tmp_path / "x.sqlite")), FakeClock(2e9)
+    with opened(path, clock=clock) as service:
+        old = list(service.loops.by_name.values())
+        assert old and all(not views.loop_view(loop).metrics for loop in old)
+        create(service, "guarded", policy=guarded())
+        made = decide(service, "guarded").decision_id
+        assert reward(service, made, 1.0, "guarded", complaints=0.0, margin=1.0).status == "applied"
+        assert len(set(digests(service, "guarded"))) == 1
+    said = [line for line in maintenance.check(path) if line.startswith("guarded: ")]
+    assert len(said) == 1 and "snapshot, replay and tables agree" in said[0]
+
+
+def false_alarms(runs: int, rounds: int) -> int:
+    """Runs with an alarm, of a loop whose metrics are worse by nothing: opposed, and late at random."""
+    found = 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        rails = tuple(
+            linoto.Guardrail(name, reward_range=(0, 1), lower_is_better=name == "low", budget=900.0)
+            for name in ("low", "high")
+        )
+        loop = memory.fresh(
+            policy=guarded(*rails, budget=900.0, share=0.3), alarm_error=0.3, on_alarm="warn", seed=seed
+        )
+        waiting: list[Any] = []
+        for draw in rng.random(rounds).tolist():
+            event = memory.decide(loop, proposal=2)
+            memory.close(loop, event.number, float(draw < 0.5))
+            waiting.append((event.number, draw))
+            while waiting and rng.random() < 0.5:
+                number, known = waiting.pop(int(rng.integers(len(waiting))))
+                values = {"low": float(known < 0.5), "high": float(known < 0.2)}
+                loop.apply(MetricsRecorded(number=number, values=values), loop.state.at)
+        found += any(alarm.kind in ("guardrail", "practice") for alarm in loop.state.alarms)
+    return found
+
+
+def test_no_metric_rings_by_chance_more_often_than_all_of_them_may(tmp_path: Path) -> None:
+    """At most 0.3 of runs may; 13 of 20 would be a false alarm of this test with probability 0.002."""
+    assert false_alarms(20, 80) <= 12
+
+
+@pytest.mark.slow
+def test_no_metric_rings_by_chance_in_many_long_runs(tmp_path: Path) -> None:
+    """At most 0.3 of runs may; 42 of 100 would be one with probability 0.008."""
+    assert false_alarms(100, 400) <= 41
+
+
+# -- for other programs
+
+
+def test_prometheus_reads_every_metric_under_its_name(tmp_path: Path) -> None:
+    """Whatever the name is: it is a label, and quoted."""
+    odd = linoto.Guardrail('"back\\slash"', reward_range=(0, 1), budget=30)
+    with opened(tmp_path / "x.sqlite", clock=FakeClock()) as service:
+        create(service, policy=guarded(COMPLAINTS, odd))
+        reward(service, decide(service).decision_id, 1.0, complaints=1.0)
+        view = views.loop_view(service.loops.get("loop"))
+        text = "".join(lines_of(view).values())
+        found = {
+            (sample.name, sample.labels.get("metric"), sample.labels.get("origin")): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+        assert found["linoto_metric_values_total", "complaints", "reported"] == 1.0
+        assert found["linoto_metric_values_total", odd.name, "reported"] == 0.0
+        assert found["linoto_metric_left_to_lose", "complaints", None] == view.metrics[0].left_to_lose
+        assert found["linoto_metric_alarms_total", odd.name, None] == 0.0
+        for field in METRICS:
+            assert (f"linoto_metric_{field}", "complaints", None) in found
+
+
+def test_a_metric_is_exported_under_its_name_unless_another_column_has_it(tmp_path: Path) -> None:
+    """What was exported is a log with guardrails again."""
+    named = linoto.Guardrail("mode", reward_range=(0, 1), budget=30)
+    with opened(tmp_path / "x.sqlite", clock=FakeClock()) as service:
+        create(service, policy=guarded(COMPLAINTS, named))
+        for number in range(6):
+            told = {"complaints": float(number % 2), "mode": 0.5} if number < 4 else {}
+            reward(service, decide(service).decision_id, 1.0, **told)
+        pieces = parquet(service.store, service.loops.get("loop"), pending=False)
+        (tmp_path / "x.parquet").write_bytes(b"".join(pieces))
+    rows = pq.read_table(tmp_path / "x.parquet").to_pylist()
+    assert [row["complaints"] for row in rows] == [0.0, 1.0, 0.0, 1.0, None, None]
+    assert [row["metric_mode"] for row in rows] == [0.5] * 4 + [None] * 2
+    assert {row["mode"] for row in rows} <= {"safe", "explore"}
+
+
+@pytest.mark.parametrize("name", ["x" * 201, "a\nb", "\ud800"])
+def test_a_name_that_cannot_be_shown_is_refused(tmp_path: Path, name: str) -> None:
+    with opened(tmp_path / "x.sqlite") as service, pytest.raises(Refused, match="names of guardrails must"):
+        create(service, policy=guarded(replace(COMPLAINTS, name=name)))

@@ -30,8 +30,8 @@ def make_decision(
     """The next decision of a loop: the control group's, the policy's, or what is safe."""
     agent, state, number = loop.agent, loop.state, loop.state.decided + 1
     explores, spent = state.mode == "live" and left_at_most(loop) >= 0, is_spent(loop)
-    shut = shut_guardrails(loop)
     live = ask(agent, question, proposal, safe=not explores or spent)  # said before the coin is thrown
+    shut = shut_guardrails(loop) if live.control_share is None else []
     room = room_left(loop, live.budget)
     closed = spent or lacks_room(loop, room)
     live = agent.play_safe(live) if closed else live

@@ -182,14 +182,15 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
 
 
 def check_guardrails(policy: Policy) -> None:
-    """Refuse more guardrails than a decision has time for, or names that are too long to be sent."""
+    """Refuse more guardrails than a decision has time for, or names that cannot be sent and shown."""
     guardrails = getattr(policy, "guardrails", ())
     if len(guardrails) > MOST_METRICS:
         raise invalid(f"policy must have at most {MOST_METRICS} guardrails in a loop, got {len(guardrails)}")
     for rail in guardrails:
-        if len(rail.name) > LONGEST_NAME:
+        if len(rail.name) > LONGEST_NAME or not rail.name.isprintable():
             raise invalid(
-                f"names of guardrails must have at most {LONGEST_NAME} characters, got {rail.name!r}"
+                f"names of guardrails must be at most {LONGEST_NAME} characters that can be printed, got "
+                f"{rail.name!r}"
             )
 
 
