@@ -442,7 +442,7 @@ def test_values_of_arms_that_have_gone_since_still_count(tmp_path: Path, kind: s
         for each in made:
             assert reward(service, each, 1.0).status == "applied"
         loop = service.loops.get("loop")
-        assert not loop.unmeasured and not loop.agent.running.rails.tickets
+        assert not loop.unmeasured and not loop.agent.running.tickets.kept
         assert len(set(digests(service))) == 1
 
 
