@@ -58,6 +58,9 @@ def add_serve(commands: Commands) -> None:
     )
     serve.add_argument("--access-log", action="store_true", help="log every request, and show their times")
     serve.add_argument(
+        "--traces", action="store_true", help="trace every request with OpenTelemetry (extra: traces)"
+    )
+    serve.add_argument(
         "--rate", type=above_zero, help="requests per second of each caller (default: unlimited)"
     )
     serve.add_argument(

@@ -43,7 +43,7 @@ class Request(Generic[T]):
 
     def result(self, status: int, headers: Mapping[str, str], sink: BinaryIO) -> T:
         """What a complete response says; ServiceError if it is a refusal."""
-        asked = headers.get("retry-after", "")
+        said = {"retry_after": headers.get("retry-after", ""), "request_id": headers.get("x-request-id", "")}
         try:
             data: Any = None
             if sink is not self.file:
@@ -54,8 +54,8 @@ class Request(Generic[T]):
             code, message = data["error"]["code"], data["error"]["message"]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = "the service gave an answer that is not its own"
-            raise ServiceError(status, "unreadable", message, retry_after=asked) from error
-        raise ServiceError(status, code, message, retry_after=asked)
+            raise ServiceError(status, "unreadable", message, **said) from error
+        raise ServiceError(status, code, message, **said)
 
 
 def is_good(status: int) -> bool:

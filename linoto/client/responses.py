@@ -10,11 +10,16 @@ Record = TypeVar("Record", "ServedDecision", "RewardResult")
 
 
 class ServiceError(RuntimeError):
-    """The service refused: `status` and `code` for programs, the message for people."""
+    """The service refused: `status` and `code` for programs, the message for people.
 
-    def __init__(self, status: int, code: str, message: str, *, retry_after: str = "") -> None:
+    `request_id` finds the request in the log of the service.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, *, retry_after: str = "", request_id: str = ""
+    ) -> None:
         super().__init__(f"{message} ({status} {code})")
-        self.status, self.code, self.retry_after = status, code, retry_after
+        self.status, self.code, self.retry_after, self.request_id = status, code, retry_after, request_id
 
 
 @dataclass(frozen=True, kw_only=True)

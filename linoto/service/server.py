@@ -36,6 +36,8 @@ from linoto.service.web.app import make_app
 from linoto.service.web.limits import Limits
 from linoto.service.web.listener import Listener
 from linoto.service.web.loading import Loading
+from linoto.service.web.request_ids import WithIds
+from linoto.service.web.tracing import Traced, make_tracer, trace_writes
 from linoto.service.webhook import SECRET, Webhook
 
 logger = logging.getLogger("linoto.service")
@@ -56,6 +58,7 @@ class Settings:
     log_format: LogFormat = "auto"
     snapshot_every: int = SNAPSHOT_EVERY
     access_log: bool = False  # a line for every request
+    traces: bool = False  # spans for every request, by OpenTelemetry
     rate: float | None = None  # requests per second of each caller
     webhook: str | None = None  # where alarms are posted
     webhook_secret: str | None = None  # what they are signed with; None: as the environment says
@@ -195,7 +198,8 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     service.access.local = address in LOOPBACK
     loading = Loading(service.loops.by_name)
     app = with_access_log(service.app) if settings.access_log else service.app
-    listener = Listener(loading, listening, settings.limits, None if tls is None else tls.context)
+    served = WithIds(traced(service, loading) if settings.traces else loading)
+    listener = Listener(served, listening, settings.limits, None if tls is None else tls.context)
     listener.start()
     backups = backups_of(service.store.path, settings)
     if tls is not None or not os.isatty(0):  # where there is a terminal, it was closed
@@ -226,6 +230,13 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
         if not hurry.is_set():
             await service.store.drain()
     return not hurry.is_set()
+
+
+def traced(service: Service, app: Loading) -> Traced:
+    """The application and its store, with spans."""
+    tracer = make_tracer()
+    trace_writes(service.store, tracer)
+    return Traced(app, tracer)
 
 
 def backups_of(path: Place, settings: Settings) -> Backups | None:

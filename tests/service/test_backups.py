@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import time
 from pathlib import Path
 
@@ -68,22 +66,3 @@ def test_only_the_newest_few_are_kept_and_nothing_else_is_touched(tmp_path: Path
         Backups(tmp_path / "x.sqlite", tmp_path / "none", every=60.0, kept=3)
     with pytest.raises(ValueError, match="must be given together"):
         backups_of(tmp_path / "x.sqlite", Settings(backup_every=60.0))
-
-
-def test_a_request_keeps_the_id_it_comes_with_in_its_answer_and_in_the_log(tmp_path: Path) -> None:
-    """One that cannot be an id gets another."""
-    path = tmp_path / "x.sqlite"
-    answered = []
-    with served(path, settings={"access_log": True}) as server:
-        for given in ("from-a.proxy_7", 'no id "at all"', None):
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-            connection.request(
-                "GET", "/v1/overview", headers={} if given is None else {"X-Request-Id": given}
-            )
-            answered.append(connection.getresponse().headers["x-request-id"])
-            connection.close()
-        server.stop()
-    lines = [json.loads(line) for line in path.with_suffix(".log").read_text().splitlines()]
-    logged = [line["id"] for line in lines if line.get("path") == "/v1/overview"]
-    assert logged == answered and answered[0] == "from-a.proxy_7" and len(set(answered)) == 3
-    assert all(len(id) == 16 for id in answered[1:])

@@ -149,7 +149,7 @@ def test_random_bodies_are_refused_without_a_500_and_change_nothing(server: Serv
         )
         assert status < 500, answer
         if status >= 400:
-            assert set(answer) == {"error"} and set(answer["error"]) == {"code", "message"}
+            assert set(answer) == {"error"} and set(answer["error"]) == {"code", "message", "request_id"}
             if before is not None:
                 assert state(server) == before
 

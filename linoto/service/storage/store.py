@@ -93,6 +93,7 @@ class Store:
     on_rollback: Callable[[Connection], None] = do_nothing
     measures: Measures = field(default_factory=Measures)
     busy_timeout: float = BUSY_TIMEOUT
+    watch: Callable[[Job[Any]], tuple[Job[Any], Callable[[], None]]] | None = None  # when jobs begin and end
 
     def __post_init__(self) -> None:
         self._engine = database.own(self.path)
@@ -138,7 +139,13 @@ class Store:
 
     async def write(self, job: Job[T], keys: Keys = ()) -> T:
         """Run a job, which looks these keys up, and return when it is on disk."""
-        return await self._enqueue(job, keys=keys)
+        if self.watch is None:
+            return await self._enqueue(job, keys=keys)
+        watched, ended = self.watch(job)
+        try:
+            return await self._enqueue(watched, keys=keys)
+        finally:
+            ended()
 
     async def read_memory(self, job: Callable[[], T]) -> T:
         """Run a job that reads memory between two batches, when memory and disk agree; no transaction."""

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
-from secrets import token_hex
+from collections.abc import Callable
 from typing import Any
 
 from litestar import Litestar
 
 logger = logging.getLogger("linoto.access")
-ID = b"x-request-id"
-ANY_ID = re.compile("[A-Za-z0-9._-]{1,64}")
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)  # seconds
-
-
-def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The id that the caller, or a proxy on the way, gave a request; a new one if that cannot be one."""
-    given = next((value for name, value in headers if name == ID), b"").decode("latin-1")
-    return given if ANY_ID.fullmatch(given) else token_hex(8)
 
 
 class Latency:
@@ -47,26 +37,25 @@ class AccessLog:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request; its status is 0 if no answer was sent."""
-        began, status, id = self.clock(), 0, request_id(scope["headers"])
+        began, status = self.clock(), 0
 
         async def note_status(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message.get("headers", ()), (ID, id.encode())]}
             await send(message)
 
         try:
             await self.app(scope, receive, note_status)
         finally:
-            self._log(scope, status, self.clock() - began, id)
+            self._log(scope, status, self.clock() - began)
 
-    def _log(self, scope: Any, status: int, seconds: float, id: str) -> None:
+    def _log(self, scope: Any, status: int, seconds: float) -> None:
         self.latency.observe(status, seconds)
         caller = scope.get("user")
         line = {"method": scope["method"], "path": scope["path"], "status": status}
         line |= {"ms": round(1000 * seconds, 3), "caller": None if caller is None else caller.name}
-        line["id"] = id
+        line["id"] = scope.get("request_id")
         logger.info("request", extra=line)
 
 

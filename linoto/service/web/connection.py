@@ -13,6 +13,7 @@ from uvicorn.server import ServerState
 
 from linoto.service.web.limits import Limits
 from linoto.service.web.messages import error_body
+from linoto.service.web.request_ids import request_id
 
 MOST_HEAD = 65_536  # bytes of the first line and the headers together
 SLOWEST_BODY = 65_536  # bytes: each that many that have come give a body one more second
@@ -206,10 +207,10 @@ class Connection(HttpToolsProtocol):
         if open_cycle is not None and open_cycle.response_started:
             self.transport.abort()
             return
-        body = error_body(code, message)
-        head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(
-            body
-        )
+        id = request_id(self.headers or ())
+        body = error_body(code, message, id)
+        head = b"content-type: application/json\r\nconnection: close\r\nx-request-id: %s\r\n" % id.encode()
+        head += b"content-length: %d\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[status] + head + body)
         self.transport.close()
         if open_cycle is not None:

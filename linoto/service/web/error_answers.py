@@ -18,10 +18,18 @@ logger = logging.getLogger("linoto.service")
 REPEATS = Repeats()
 
 
-def failure(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response[bytes]:
+def failure(
+    request: AnyRequest | None, status: int, code: str, message: str, headers: dict[str, str] | None = None
+) -> Response[bytes]:
     """The one shape."""
-    body = error_body(code, message)
+    body = error_body(code, message, None if request is None else id_of(request))
     return Response(body, status_code=status, media_type="application/json", headers=headers)
+
+
+def id_of(request: AnyRequest) -> str | None:
+    """The id of a request, where the server gives them."""
+    id: str | None = request.scope.get("request_id")  # type: ignore[assignment]
+    return id
 
 
 def on_refused(request: AnyRequest, error: Refused) -> Response[bytes]:
@@ -29,15 +37,17 @@ def on_refused(request: AnyRequest, error: Refused) -> Response[bytes]:
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)
-    return failure(error.status, error.code, error.message, headers)
+    return failure(request, error.status, error.code, error.message, headers)
 
 
 def on_unavailable(request: AnyRequest, error: Unavailable) -> Response[bytes]:
     """Nothing was kept."""
     if REPEATS.is_new(str(error)):
-        logger.error("unavailable", extra={"path": request.url.path, "error": str(error)})
+        logger.error(
+            "unavailable", extra={"path": request.url.path, "error": str(error), "id": id_of(request)}
+        )
     code = "busy" if isinstance(error, Busy) else "unavailable"
-    return failure(503, code, str(error), {"retry-after": "1"})
+    return failure(request, 503, code, str(error), {"retry-after": "1"})
 
 
 def on_http(request: AnyRequest, error: HTTPException) -> Response[bytes]:
@@ -54,20 +64,22 @@ def on_http(request: AnyRequest, error: HTTPException) -> Response[bytes]:
         headers["allow"] = allowed_at(request.app, request.url.path)
         message = f"{request.method} must be one of {headers['allow']} at {request.url.path}"
     code = names.get(error.status_code, "bad_request")
-    return failure(error.status_code, code, message, headers)
+    return failure(request, error.status_code, code, message, headers)
 
 
 def never_html(answer: Response[Any]) -> Response[Any]:
     """The framework has a page of its own for what it does not find beside the description."""
     return (
-        failure(404, "unknown", "there is nothing at this address") if answer.status_code == 404 else answer
+        failure(None, 404, "unknown", "there is nothing at this address")
+        if answer.status_code == 404
+        else answer
     )
 
 
 def on_fault(request: AnyRequest, error: Exception) -> Response[bytes]:
     """A mistake in our code: the log gets all of it, the caller nothing of it."""
-    logger.error("fault", exc_info=error, extra={"path": request.url.path})
-    return failure(500, "fault", "a fault of the service: its log says more")
+    logger.error("fault", exc_info=error, extra={"path": request.url.path, "id": id_of(request)})
+    return failure(request, 500, "fault", "a fault of the service: its log says more")
 
 
 HANDLERS: ExceptionHandlersMap = {

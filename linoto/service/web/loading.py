@@ -22,11 +22,13 @@ class Loading:
         if self.app is not None:
             await self.app(scope, receive, send)
             return
-        status, kind, body = ALIVE if scope["path"] == "/healthz" else self._not_ready()
+        status, kind, body = (
+            ALIVE if scope["path"] == "/healthz" else self._not_ready(scope.get("request_id"))
+        )
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (b"retry-after", b"1")]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
-    def _not_ready(self) -> tuple[int, bytes, bytes]:
+    def _not_ready(self, id: str | None) -> tuple[int, bytes, bytes]:
         message = f"the loops are being read, {len(self.loaded)} so far: ask again"
-        return 503, b"application/json", error_body("loading", message)
+        return 503, b"application/json", error_body("loading", message, id)

@@ -171,11 +171,12 @@ class NewArms(Struct, forbid_unknown_fields=True):
     arms: Annotated[list[Arm], Meta(min_length=1, max_length=10_000)]
 
 
-class Failure(Struct):
+class Failure(Struct, omit_defaults=True):
     """Why not, for a program and for a person."""
 
     code: str
     message: str
+    request_id: str | None = None  # as in the header X-Request-Id, and in the log of the service
 
 
 class ErrorBody(Struct):
@@ -184,6 +185,6 @@ class ErrorBody(Struct):
     error: Failure
 
 
-def error_body(code: str, message: str) -> bytes:
+def error_body(code: str, message: str, request_id: str | None = None) -> bytes:
     """An error as it is sent."""
-    return msgspec.json.encode(ErrorBody(Failure(code, message)))
+    return msgspec.json.encode(ErrorBody(Failure(code, message, request_id)))
