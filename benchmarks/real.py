@@ -68,7 +68,9 @@ def scales(*values: float) -> dict[str, Settings]:
 
 GATED = {
     "LinUCB(scale=.25)": {"explorer": {"explorer": "LinUCB", "scale": 0.25}},
-    "LinTS(scale=.25)": {"explorer": {"explorer": "LinTS", "scale": 0.25}},
+    "LinTS(scale=.5)": {"explorer": {"explorer": "LinTS", "scale": 0.5}},
+    "LinTS(scale=.7)": {"explorer": {"explorer": "LinTS", "scale": 0.7}},
+    "SquareCB()": {"explorer": {"explorer": "SquareCB"}},
     "share .02": {"budget": 50, "share": 0.02},
 }
 POLICIES = (
@@ -115,12 +117,13 @@ class Size:
 
     seeds: int = 20
     slow_seeds: int = 4  # of packages that take over 1 ms a decision
+    first: int = 0  # seed
     logged: int = LOGGED
     rounds: int = ROUNDS
 
     def plays(self, policy: Policy, seed: int) -> bool:
         """Whether this policy plays the run with this seed."""
-        return seed < (self.slow_seeds if policy.package in SLOW else self.seeds)
+        return seed - self.first < (self.slow_seeds if policy.package in SLOW else self.seeds)
 
 
 QUICK = Size(seeds=2, slow_seeds=1, logged=200, rounds=100)
@@ -182,7 +185,7 @@ class Bench:
 
     def seeds(self) -> Iterator[tuple[Table, str, int]]:
         """Seed by seed over all tables, so that a stopped command has the same runs of each."""
-        for seed in range(self.size.seeds):
+        for seed in range(self.size.first, self.size.first + self.size.seeds):
             for practice in self.practices:
                 for table in self.tables:
                     yield table, practice, seed
@@ -281,6 +284,7 @@ def parser_of() -> argparse.ArgumentParser:
         default=Size().slow_seeds,
         help=f"runs of {', '.join(SLOW)}, whose decision takes over 1 ms (default {Size().slow_seeds})",
     )
+    say("--first", type=int, default=0, metavar="SEED", help="of the runs (default 0)")
     say("--quick", action="store_true", help="a few short runs: shows that everything works")
     say("--patience", type=float, default=120.0, help="seconds for one run (default 120)")
     kept = Path(".benchmarks/peers")
@@ -306,7 +310,8 @@ def bench_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Be
     half = [table for table in TABLES if table.held_out == options.held_out]
     tables = some(parser, "tables", options.tables, [table.name for table in half])
     packages = some(parser, "packages", options.packages, (*PRESENT, *PEERS))
-    size = QUICK if options.quick else Size(seeds=options.seeds, slow_seeds=options.slow_seeds)
+    asked = Size(seeds=options.seeds, slow_seeds=options.slow_seeds, first=options.first)
+    size = QUICK if options.quick else asked
     if min(size.seeds, size.slow_seeds) < 1:
         parser.error("--seeds and --slow-seeds must be at least 1")
     return Bench(

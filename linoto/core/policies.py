@@ -267,7 +267,7 @@ def named_explorers() -> dict[str, Composed]:
 def default_explorer(confidence: object) -> LinTS | LinUCB:
     """That of `Gated` where none is given: where the log may have moved, one whose bounds allow for it."""
     moved = isinstance(confidence, Confidence) and confidence.shift > 0
-    return LinUCB() if moved else LinTS(scale=0.5)
+    return LinUCB() if moved else LinTS()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +279,7 @@ class Gated(Composed):
     so far), "frozen" (the best lower bound of the log alone), "mixture" (the logged arms in the log's own
     proportions), an arm, or "auto": lcb for a Budget; for a Tolerance the pessimistic arm while it is proven
     to be as good as the log, else the mixture. With no argument it is the practical choice: Thompson
-    sampling at half of its spread (`default_explorer`) behind `default_gate`, a budget of 100 rounds. An
+    sampling (`default_explorer`) behind `default_gate`, a budget of 100 rounds. An
     explorer of your own is any object with `score(view) -> (k,)` or `propose(view) -> arm`
     (`linoto.core.explorers.View` is what it sees): slower, the same promise. `guardrails` are metrics besides
     the reward that must not suffer either, behind a `Control` gate: a round is explored only where all of

@@ -13,7 +13,7 @@ from linoto.core.codec import encode
 from linoto.core.confidence import PAPER
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
-DEFAULT, BEFORE = linoto.LinTS(scale=0.5), linoto.LinUCB(scale=0.25)
+DEFAULT, BEFORE = linoto.LinTS(), linoto.LinUCB(scale=0.25)
 SNAPSHOTS = Path(__file__).parents[1] / "data" / "contexts" / "snapshots"
 
 
@@ -46,7 +46,7 @@ def test_a_log_that_may_have_moved_is_explored_by_bounds_that_allow_for_it() -> 
     assert type(policy.explorer).rule.reads_bounds and not type(DEFAULT).rule.reads_bounds
 
 
-@pytest.mark.parametrize("explorer", [linoto.Greedy(), linoto.LinUCB(scale=1.0), BEFORE, linoto.LinTS()])
+@pytest.mark.parametrize("explorer", [linoto.Greedy(), linoto.LinUCB(scale=1.0), BEFORE, linoto.LinTS(scale=0.5)])
 def test_an_explorer_that_is_asked_for_is_the_explorer_in_both_cases(explorer: Any) -> None:
     policy = linoto.Gated(explorer=explorer)
     assert policy.composed().explorer == policy.composed_for_rounds().explorer == explorer
