@@ -197,7 +197,7 @@ class Agent:
     @property
     def proven_room(self) -> float:
         """What a gate that throws a coin leaves to lose in any round to come, without what a loan adds."""
-        return coins.proven_room(self.running.params, self.running.state.run)
+        return coins.proven_room(self.running.params, self.running.held.run)
 
     # -- learning
 
@@ -263,7 +263,7 @@ class Agent:
     def rooms(self) -> dict[str, float]:
         """What of each guardrail may still be lost, by name; where one is below 0, practice is played."""
         rails = self.running.rails
-        return {} if rails is None else rails.rooms(self.running.state.run)
+        return {} if rails is None else rails.rooms(self.running.held.run)
 
     def trust_decisions(self) -> None:
         """Take every decision from now on for what it says, and keep nothing of what was committed.
@@ -283,7 +283,7 @@ class Agent:
 
         A Tolerance gate does it by itself where it counts rewards; this is for a watch outside of it.
         """
-        self.running.state.run["vetoed"] = 1
+        self.running.held.run["vetoed"] = 1
         self.running.forget_decision()
 
     def play(self, means: Floats, draws: Floats, **world: Any) -> tuple[Ints, Bools]:
@@ -364,7 +364,7 @@ class Agent:
     @property
     def d(self) -> int:
         """The number of features."""
-        return int(self.running.state.vectors.shape[1])
+        return int(self.running.held.vectors.shape[1])
 
     @property
     def theta(self) -> Floats:

@@ -87,5 +87,5 @@ def odds_of_proposals(driver: Driver[Q], asked: Q, proposal: int, redraw: Redraw
 def redraws_of(driver: Driver[Q], asked: Q, redraws: int, rng: Any) -> Callable[[str], list[int]]:
     """Fresh draws of the explorer, made when they are first asked for."""
     generator = redraws_for(rng, driver.running.state)
-    d = driver.running.state.vectors.shape[1]
+    d = driver.running.held.vectors.shape[1]
     return cache(lambda chosen: driver.redrawn(asked, chosen, generator.standard_normal((redraws, d))))

@@ -14,6 +14,7 @@ from linoto.core.decisions import check_reward
 from linoto.core.kernels import State
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.rails import Rails, Values
+from linoto.core.shortlists import Shortlists
 from linoto.core.tickets import Ticket, Tickets
 
 
@@ -22,28 +23,40 @@ class Running:
     """A policy at work, as the kernels see it."""
 
     params: Records  # (1,) of kernels.PARAMS; (2,) where the log may have moved
-    state: State
+    held: State  # as the kernels left it: arms outside of the lists may have missed some rewards
     rng: np.random.Generator  # what the explorer draws comes from here
     coins: Coins | None = None  # practice's draws, and the coin of a gate that throws one
     open_rounds: OpenRounds = field(default_factory=OpenRounds)  # those that await their reward
     tickets: Tickets = field(default_factory=Tickets)  # what was played in them
     stays_safe: bool = False  # in this round
     rails: Rails | None = None  # the books of guardrails, where there are any
+    lists: Shortlists | None = None  # of the arms that can be the best, while they pay
+
+    @property
+    def state(self) -> State:
+        """The state, every arm up to date."""
+        if self.lists is not None:
+            self.lists.catch_up(self.params, self.held)
+        return self.held
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self.held = state
 
     @property
     def run(self) -> Any:
         """The scalars of the state."""
-        return self.state.run[0]
+        return self.held.run[0]
 
     @property
     def rounds(self) -> int:
         """Decisions committed so far."""
-        return int(self.state.run["rounds"].item(0))
+        return int(self.held.run["rounds"].item(0))
 
     @property
     def rewards(self) -> int:
         """Rewards observed so far, and those that a value stands in for."""
-        return int(self.state.run["rewards"].item(0))
+        return int(self.held.run["rewards"].item(0))
 
     @property
     def by_model(self) -> bool:
@@ -58,7 +71,7 @@ class Running:
     def draw_coins(self) -> None:
         """Practice's draw and the coin of the next round, where there are any."""
         if self.coins is not None:
-            draw_coins(self.state.run, self.coins)
+            draw_coins(self.held.run, self.coins)
 
     def keep(self, ticket: Ticket) -> None:
         """Remember the play that was just committed, where something is told of it later."""
@@ -88,4 +101,4 @@ class Running:
 
     def forget_decision(self) -> None:
         """Decide the next question from the beginning."""
-        self.state.run["fresh"] = 0
+        self.held.run["fresh"] = 0

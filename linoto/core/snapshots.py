@@ -217,7 +217,7 @@ def running_of(
         rails.load(header, arrays)
     return Running(
         params=params,
-        state=state,
+        held=state,
         rng=codec.decode_rng(header["rng"]),
         coins=decode_coins(header["coins"], rounds) if "coins" in header else None,
         open_rounds=OpenRounds.of(header, arrays, rounds),

@@ -85,7 +85,7 @@ class Driver(ABC, Generic[Q]):
 
     def decided(self, **fields: Any) -> Decision:
         """The decision that the kernels made last; `fields` are what only one kind of round knows."""
-        now = self.running.state.run[OF_A_DECISION].item(0)
+        now = self.running.held.run[OF_A_DECISION].item(0)
         explored, source, proposal, room, rounds, coin_thrown, share, centre = now
         thrown = coin_thrown and self.gate.throws_coin
         if thrown and self.running.rails is not None:
@@ -166,7 +166,7 @@ class Driver(ABC, Generic[Q]):
 
     def redrawn(self, asked: Q, chosen: str, draws: Floats) -> list[int]:
         """What each of these draws would have `chosen`; the state is as it was afterwards."""
-        state, normals, arms = self.running.state, self.running.state.vectors[kernels.NORMALS], []
+        state, normals, arms = self.running.state, self.running.held.vectors[kernels.NORMALS], []
         run, drawn = state.run.copy(), normals.copy()
         for row in draws:
             normals[:], state.run["coin_thrown"] = row, 0
@@ -193,12 +193,12 @@ class Driver(ABC, Generic[Q]):
         """The play on the desk, before it is counted; what it plays is still to be said of it."""
         running, ticket = self.running, Ticket(0, mixture=mixture)
         if self.gate.throws_coin:
-            run = running.state.run
+            run = running.held.run
             share, centre = run["entry_share"].item(0), run["entry_centre"].item(0)
             ticket = Ticket(0, run["entry"].item(0), share, centre, mixture)
         if running.rails is None:
             return ticket
-        return running.rails.commit(running.state.run, decision, ticket)
+        return running.rails.commit(running.held.run, decision, ticket)
 
     def tell_latest(self, ticket: Ticket | None, values: Values) -> None:
         """Values of guardrails of the play that was just committed with its reward."""
@@ -271,7 +271,7 @@ class Driver(ABC, Generic[Q]):
     @property
     def d(self) -> int:
         """The number of features."""
-        return int(self.running.state.vectors.shape[1])
+        return int(self.running.held.vectors.shape[1])
 
     @property
     def radius(self) -> float:
@@ -282,12 +282,12 @@ class Driver(ABC, Generic[Q]):
     @property
     def theta(self) -> Floats:
         """(d,) the ridge estimate of the parameter."""
-        return np.array(self.running.state.vectors[kernels.THETA])
+        return np.array(self.running.held.vectors[kernels.THETA])
 
     @property
     def ellipsoid(self) -> Ellipsoid:
         """The confidence set C_t of eq. (2), as much larger as the log may have moved."""
-        state = self.running.state
+        state = self.running.held
         moved = self.confidence.shift * float(np.sqrt(self.running.run["logged"]))
         return Ellipsoid(
             center=np.array(state.vectors[kernels.THETA]),
@@ -311,7 +311,7 @@ class Driver(ABC, Generic[Q]):
             "fallback": self.composition.resolved_fallback(),
             "confidence": share_of(self.confidence, self.composition.guardrails),
             "params": self.running.params,
-            "run": self.running.state.run,
+            "run": self.running.held.run,
         }
 
     @abstractmethod
@@ -341,13 +341,13 @@ class Driver(ABC, Generic[Q]):
     def draw_for_explorer(self) -> None:
         """What the explorer needs for the next round."""
         if self.rule.draws == kernels.NORMAL_DRAWS:
-            self.running.rng.standard_normal(out=self.running.state.vectors[kernels.NORMALS])
+            self.running.rng.standard_normal(out=self.running.held.vectors[kernels.NORMALS])
         elif self.rule.draws == kernels.SCORE_DRAWS:
             self.draw_scores()
 
     def view_draws(self) -> np.random.Generator:
         """What an explorer of the caller's own draws from: drawn at the last commit, and kept."""
-        return np.random.default_rng(self.running.state.vectors[kernels.NORMALS].view(np.uint64))
+        return np.random.default_rng(self.running.held.vectors[kernels.NORMALS].view(np.uint64))
 
     @abstractmethod
     def draw_scores(self) -> None:
@@ -356,7 +356,7 @@ class Driver(ABC, Generic[Q]):
     def random_rows(self, rounds: int) -> Floats:
         """(rounds, d or k or 0): what the explorer would draw in as many rounds."""
         if self.rule.draws == kernels.NORMAL_DRAWS:
-            return self.running.rng.standard_normal((rounds, self.running.state.vectors.shape[1]))
+            return self.running.rng.standard_normal((rounds, self.running.held.vectors.shape[1]))
         if self.rule.draws == kernels.SCORE_DRAWS:
             return self.running.rng.random((rounds, self.scores_drawn))
         return np.empty((rounds, 0))

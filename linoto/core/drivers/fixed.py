@@ -28,11 +28,14 @@ from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, Roun
 from linoto.core.rails import Rails, Values, share_of
 from linoto.core.running import Running
 from linoto.core.saving import lasting_arrays, rows_left_out
+from linoto.core.shortlists import Shortlists, Sizes
 from linoto.core.tickets import Ticket
 from linoto.core.validation import as_arm, as_counts
-from linoto.core.warm_up import warm_up, warm_up_loop
+from linoto.core.warm_up import warm_up, warm_up_lists, warm_up_loop
 
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
+MOST_AMONG = 64  # allowed arms that are looked at by themselves
+FIRST_WAIT = 128  # rewards before lists that did not pay are tried again, doubled each time
 SCRATCH = [kernels.SCORE, kernels.ROOM, kernels.CHANCE]  # rows of the arms that one decision writes
 
 
@@ -58,8 +61,12 @@ class FixedArms(Driver[Bools | None]):
         self.parts = kernels.parts_of(running.params)
         fallback = int(running.params[0]["fallback"])
         self.plays_mixture = fallback in (kernels.MIXTURE, kernels.CERTIFIED)  # always, or at times
+        self.looks_at_all = False
+        self.use_lists(Sizes())
         if not is_only_looking():
             warm_up(self.parts)
+            if self.list_at is not None:
+                warm_up_lists()
 
     @classmethod
     def begin(
@@ -78,7 +85,7 @@ class FixedArms(Driver[Bools | None]):
         more = bool(params[0]["explorer"] == kernels.LOGISTIC)
         state = kernels.allocate(actions, offline.pulls, offline.reward_sums, shifted, more)
         rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed)
-        running = Running(params=params, state=state, rng=rng, coins=coins, rails=rails)
+        running = Running(params=params, held=state, rng=rng, coins=coins, rails=rails)
         driver = cls(
             composition=composition,
             running=running,
@@ -93,6 +100,65 @@ class FixedArms(Driver[Bools | None]):
         composition.gate.check_start(state, of_gate, offline)
         return driver
 
+    # -- lists of the arms that can be the best
+
+    def use_lists(self, sizes: Sizes | None) -> None:
+        """Lists of these sizes from the next decision on, where they suit; None: plain rounds."""
+        self.end_lists()
+        self.sizes = sizes
+        self.list_at: int | None = None  # the number of rewards from which on lists are tried; None: never
+        self.patience = FIRST_WAIT
+        running = self.running
+        if sizes is not None and running.rails is None and not self.own:
+            self.list_at = 0 if Shortlists.suit(running.params, running.held, sizes) else None
+
+    def lists_now(self) -> Shortlists | None:
+        """The lists that this decision is made with, if any."""
+        running = self.running
+        if running.lists is not None or self.list_at is None or running.rewards < self.list_at:
+            return running.lists
+        assert self.sizes is not None
+        lists = Shortlists(running.held, self.sizes)
+        warm_up_lists()
+        if lists.begin(running.params, running.held):
+            running.lists = lists
+        else:
+            self.give_lists_up()
+        return running.lists
+
+    def end_lists(self) -> None:
+        """Plain rounds from here on: every arm catches up first."""
+        running = self.running
+        if running.lists is not None:
+            running.lists.catch_up(running.params, running.held)
+            running.lists = None
+
+    def give_lists_up(self) -> None:
+        """The same where they do not pay; they are tried again, each time after twice as many rewards."""
+        self.end_lists()
+        self.list_at, self.patience = self.running.rewards + self.patience, 2 * self.patience
+
+    def decide_in_lists(self, proposal: int) -> int:
+        """The arm, -1 where plain rounds have to say it."""
+        running, lists = self.running, self.lists_now()
+        if lists is None:
+            return -1
+        arm = lists.decide(running.params, running.held, proposal)
+        if arm < 0:
+            self.give_lists_up()
+        return arm
+
+    def observe_reward(self, arm: int, mixture: bool, value: float, error: float, played: bool) -> None:
+        """One reward of an arm, or what stands in for it and how wrong that can be; in lists if there are."""
+        running, now = self.running, (arm, mixture, value, error, played)
+        while running.lists is not None:
+            told = running.lists.observe(running.params, running.held, *now)
+            if told != kernels.LISTS_GO_ON:
+                self.give_lists_up()
+            if told != kernels.LISTS_FULL:
+                return
+        kernels.observe(running.params, running.held, *now, *self.parts[:5])
+
     # -- deciding
 
     def as_question(self, allowed: Any, brought: Brought) -> Bools | None:
@@ -103,7 +169,7 @@ class FixedArms(Driver[Bools | None]):
 
     def as_arm(self, arm: Any, asked: Bools | None, name: str = "arm") -> int:
         index = as_arm(arm, self.k, name)
-        if self.running.state.counts[kernels.ALLOWED, index] == 0:
+        if self.running.held.counts[kernels.ALLOWED, index] == 0:
             raise ValueError(f"arm must be one that is present, got {index}, which was removed")
         return index
 
@@ -112,11 +178,12 @@ class FixedArms(Driver[Bools | None]):
         if self.own or running.stays_safe:
             return self.answer(None, None).arm
         if running.rails is not None:
-            running.rails.measure(running.state.run)
-        return kernels.decide(running.params, running.state, -1, *self.parts)
+            running.rails.measure(running.held.run)
+        arm = -1 if self.list_at is None else self.decide_in_lists(-1)
+        return arm if arm >= 0 else kernels.decide(running.params, running.held, -1, *self.parts)
 
     def answer(self, wanted: int | None, asked: Bools | None, safe: bool = False) -> Decision:
-        running, run = self.running, self.running.state.run
+        running, run = self.running, self.running.held.run
         coins.check_before_coin(safe, self.coin_is_thrown)
         self.ask(wanted, asked)
         decision = self.latest()
@@ -133,13 +200,16 @@ class FixedArms(Driver[Bools | None]):
 
         A round whose coin is thrown is decided.
         """
-        state, run = self.running.state, self.running.state.run
+        run = self.running.held.run
         if run[0]["coin_thrown"]:
             coins.check_same_round(run, -1 if wanted is None else wanted, mask)
             return
         if self.running.rails is not None:
             self.running.rails.measure(run)
         proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
+        if self.decided_without_all(mask, proposal):
+            return
+        state = self.running.state
         state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
         if mask is None:
             self.run_kernel(mask, proposal)
@@ -154,6 +224,45 @@ class FixedArms(Driver[Bools | None]):
                 f"allowed must hold an arm that is safe to play, got {shortened_list(asked)}: "
                 "the gate refused them all, and the fallback is not among them"
             )
+
+    def decided_without_all(self, mask: Bools | None, proposal: int) -> bool:
+        """Decide by lists, or among few allowed arms; False where every arm has to be looked at."""
+        if self.looks_at_all:
+            return False
+        if mask is None:
+            return self.list_at is not None and self.decide_in_lists(proposal) >= 0
+        few = mask.size > 4 * MOST_AMONG and np.count_nonzero(mask) <= MOST_AMONG
+        if not few or not self.judges_arms_alone or (proposal >= 0 and not mask[proposal]):
+            return False
+        self.decide_among(np.flatnonzero(mask), proposal)
+        return True
+
+    @property
+    def judges_arms_alone(self) -> bool:
+        """Whether what is decided among some arms depends on no other arm."""
+        p = self.running.params[0]
+        explores = p["explorer"] in (kernels.UCB, kernels.GREEDY, kernels.THOMPSON)
+        falls_back = p["fallback"] in (kernels.LCB_ARM, kernels.FROZEN_ARM)
+        return bool(explores and falls_back and p["gate"] in (kernels.OPEN, kernels.CLOSED))
+
+    def decide_among(self, arms: Ints, proposal: int) -> None:
+        """Let the kernels see these arms only, as if there were no others."""
+        running = self.running
+        if running.lists is not None:
+            for arm in arms.tolist():
+                running.lists.meet(running.params, running.held, arm)
+        held, run, before = running.held, running.held.run, running.held.run["restricted"].copy()
+        alone = held._replace(
+            actions=np.ascontiguousarray(held.actions[:, arms]),
+            arms=np.ascontiguousarray(held.arms[:, arms]),
+            counts=np.ascontiguousarray(held.counts[:, arms]),
+        )
+        place = -1 if proposal < 0 else int(np.searchsorted(arms, proposal))
+        run["restricted"] = 1
+        kernels.decide(running.params, alone, place, *self.parts)
+        run["restricted"] = before
+        for name in ("arm", "proposal", "fallback"):
+            run[name] = arms[run[name].item(0)]
 
     def run_kernel(self, asked: Bools | None, proposal: int) -> None:
         kernels.decide(self.running.params, self.running.state, proposal, *self.parts)
@@ -190,7 +299,7 @@ class FixedArms(Driver[Bools | None]):
         arm = decision.fallback
         safe = replace(decision, arm=arm, name=self.name_of(arm), mode="safe")
         if counted:
-            coins.play_practice(self.running.state.run)
+            coins.play_practice(self.running.held.run)
         else:
             safe = self.without_coin(safe)
         self.running.tickets.made.append(safe)
@@ -225,8 +334,12 @@ class FixedArms(Driver[Bools | None]):
 
     def peek(self, wanted: int | None, asked: Bools | None) -> Decision:
         thrown = self.running.run["coin_thrown"].item(0)
-        decision = self.answer(wanted, asked)
-        self.running.state.run["coin_thrown"] = thrown
+        self.looks_at_all = True  # what is asked next is the room of every arm
+        try:
+            decision = self.answer(wanted, asked)
+        finally:
+            self.looks_at_all = False
+        self.running.held.run["coin_thrown"] = thrown
         self.running.tickets.made.pop()
         return decision
 
@@ -239,7 +352,7 @@ class FixedArms(Driver[Bools | None]):
     def practice_chance(self, arm: int, asked: Bools | None) -> float:
         if not self.practice_is_drawn(asked):
             return float(arm == self.running.run["fallback"])
-        weights = self.running.state.counts[kernels.LOGGED] * self.offered(asked)
+        weights = self.running.held.counts[kernels.LOGGED] * self.offered(asked)
         return float(weights[arm] / weights.sum())
 
     def safe_chance(self, arm: int, asked: Bools | None) -> float:
@@ -275,7 +388,10 @@ class FixedArms(Driver[Bools | None]):
         running = self.running
         arm, mixture = self.play_of(decision)
         ticket = self.ticket_of(decision, mixture)._replace(play=arm)
-        kernels.commit(running.params, running.state, arm, mixture, *self.parts[:2])
+        if running.lists is None:
+            kernels.commit(running.params, running.held, arm, mixture, *self.parts[:2])
+        elif running.lists.commit(running.params, running.held, arm, mixture) != kernels.LISTS_GO_ON:
+            self.give_lists_up()
         running.open_rounds.open(running.rounds)
         running.keep(ticket)
         self.draw()
@@ -289,7 +405,7 @@ class FixedArms(Driver[Bools | None]):
             self.enter_reward(decision, arm, ticket)
             self.learn(arm, mixture, value, 0.0)
         else:  # between the throw of a coin and the commit of its round: that decision stands
-            run = self.running.state.run
+            run = self.running.held.run
             kept = [name for name in kernels.DECIDED if name != "restricted"]
             before = run[kept].copy()
             self.enter_reward(decision, arm, ticket)
@@ -299,14 +415,14 @@ class FixedArms(Driver[Bools | None]):
 
     def lose(self, decision: Decision | int, value: float) -> None:
         arm, mixture = self.credited(decision, self.awaited(decision))
-        low, high = limits_of(self.confidence, self.running.state.actions)
+        low, high = limits_of(self.confidence, self.running.held.actions)
         self.learn(arm, mixture, value, max(high - value, value - low))
 
     def update(self, decision: Decision | int, value: float, metrics: Values) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
         ticket = None if running.rails is None else self.ticket_of(decision, mixture)._replace(play=arm)
-        kernels.observe(running.params, running.state, arm, mixture, value, 0.0, False, *self.parts[:5])
+        self.observe_reward(arm, mixture, value, 0.0, False)
         self.tell_latest(ticket, metrics)
         self.draw()
 
@@ -322,16 +438,31 @@ class FixedArms(Driver[Bools | None]):
         rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
         coins.check_stays_safe(not running.stays_safe)
         warm_up_loop(self.parts)
-        block = max(min(4096, MOST_DRAWN // running.state.vectors.shape[1]), 1)  # rounds drawn for at once
-        for start in range(0, draws.size, block):
-            part = slice(start, min(start + block, draws.size))
+        block = max(min(4096, MOST_DRAWN // running.held.vectors.shape[1]), 1)  # rounds drawn for at once
+        start = 0
+        while start < draws.size:
+            wait = block if self.list_at is None else max(self.list_at - running.rewards, 0) or block
+            part = slice(start, min(start + min(wait, block), draws.size))
             first = world.first + start
             now = world.means, world.starts, first, draws[part], world.bernoulli, low, world.spread
-            randoms = self.random_rows(part.stop - start), self.coin_rows(part.stop - start)
             played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
+            if self.list_at is not None and self.lists_now() is not None:
+                start += self.play_in_lists(*now, *played)
+                continue
+            randoms = self.random_rows(part.stop - start), self.coin_rows(part.stop - start)
             rails = self.rails_in(world, part)
-            kernels.play(running.params, running.state, *now, *randoms, *played, rails, *self.parts)
+            kernels.play(running.params, running.held, *now, *randoms, *played, rails, *self.parts)
+            start = part.stop
         return rounds
+
+    def play_in_lists(self, *rounds: Any) -> int:
+        """Play some of these rounds, at most all of them: how many."""
+        running = self.running
+        assert running.lists is not None
+        count, told = running.lists.play(running.params, running.held, *rounds)
+        if told != kernels.LISTS_GO_ON:
+            self.give_lists_up()
+        return count
 
     def rails_in(self, world: World, part: slice) -> kernels.Rails | None:
         """The guardrails of these rounds as the kernels play them."""
@@ -343,12 +474,11 @@ class FixedArms(Driver[Bools | None]):
 
     def learn(self, arm: int, mixture: bool, value: float, error: float) -> None:
         """One reward of an arm, or what stands in for it and how wrong that can be."""
-        running = self.running
-        kernels.observe(running.params, running.state, arm, mixture, value, error, True, *self.parts[:5])
+        self.observe_reward(arm, mixture, value, error, True)
 
     def play_of(self, decision: Decision | int) -> tuple[int, bool]:
         """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""
-        running, run = self.running, self.running.state.run
+        running, run = self.running, self.running.held.run
         if isinstance(decision, Decision):
             check_round(decision, running.rounds + 1)
             if decision.changes != len(self.changes):
@@ -369,7 +499,7 @@ class FixedArms(Driver[Bools | None]):
 
     def play_by_arm(self, arm: int, wanted: int | None) -> tuple[int, bool]:
         """The same of an arm that is played whatever was decided: it is judged as what somebody `wanted`."""
-        running, run = self.running, self.running.state.run
+        running, run = self.running, self.running.held.run
         if self.gate.throws_coin:
             if not self.coin_is_thrown:
                 self.ask(wanted, None)
@@ -394,7 +524,7 @@ class FixedArms(Driver[Bools | None]):
     def credited(self, decision: Decision | int, ticket: Ticket | None) -> tuple[int, bool]:
         """Whose reward this is, which is not awaited any more: the arm, and whether it was the mixture's."""
         running, mixture = self.running, None if ticket is None else ticket.mixture
-        arm, mixture = credit(decision, running.state.counts, mixture)
+        arm, mixture = credit(decision, running.held.counts, mixture)
         if isinstance(decision, Decision):
             running.close(decision.round)
         elif running.rounds == running.rewards + 1:
@@ -404,7 +534,7 @@ class FixedArms(Driver[Bools | None]):
 
     def enter_reward(self, decision: Decision | int, arm: int, ticket: Ticket | None) -> None:
         """Say what a reward is in the books of a gate that throws a coin."""
-        run = self.running.state.run
+        run = self.running.held.run
         if ticket is not None:
             coins.write(run, ticket.entry, ticket.share, ticket.centre, arm)
         elif isinstance(decision, Decision):
@@ -425,7 +555,8 @@ class FixedArms(Driver[Bools | None]):
             raise ValueError("values must be None for arms that stay the same: they have actions")
         running = self.running
         arm_changes.check_change(self.gate, self.explorer, self.confidence, self.coin_is_thrown)
-        new = arm_changes.as_new_actions(arms, running.state.vectors.shape[1])
+        self.end_lists()
+        new = arm_changes.as_new_actions(arms, running.held.vectors.shape[1])
         all_names = arm_changes.names_with(self.names, names, len(new))
         change = arm_changes.addition(running.state, running.params, self.confidence, new, bound)
         composition = arm_changes.composition_after(self.composition, (change,))
@@ -441,6 +572,7 @@ class FixedArms(Driver[Bools | None]):
             kernels.tally(params, state)
         running.params, running.state, self.reward_squares, self.names = params, state, squares, all_names
         self.composition, self.changes = composition, (*self.changes, change)
+        self.use_lists(self.sizes)
         return change.added
 
     def draw_for_new(self, change: ArmChange[int], state: State) -> None:
@@ -458,16 +590,17 @@ class FixedArms(Driver[Bools | None]):
     def remove_arms(self, arms: Any, fallback: int | None) -> None:
         running = self.running
         arm_changes.check_change(self.gate, self.explorer, self.confidence, self.coin_is_thrown)
+        self.end_lists()
         change = arm_changes.removal(running.state, running.params, arms, fallback)
         present = self.present
         present[list(change.removed)] = False
         if self.gate.needs_logged_arms(self.plays_mixture):
-            arm_changes.check_practice(running.state.counts[kernels.LOGGED], present)
+            arm_changes.check_practice(running.held.counts[kernels.LOGGED], present)
         self.composition = arm_changes.composition_after(self.composition, (change,))
         if change.fallback is not None:
             running.params["fixed_arm"] = change.fallback
         before = float(running.run["premium"])
-        running.state.counts[kernels.ALLOWED] = present
+        running.held.counts[kernels.ALLOWED] = present
         kernels.lose_arms(running.params, running.state, self.parts.ledger)
         self.changes = (*self.changes, arm_changes.with_effect(change, self.situation(), before))
 
@@ -478,11 +611,13 @@ class FixedArms(Driver[Bools | None]):
     @property
     def present(self) -> Bools:
         """(k,) the arms that can be played: all but those that were removed."""
-        return np.array(self.running.state.counts[kernels.ALLOWED] == 1)
+        return np.array(self.running.held.counts[kernels.ALLOWED] == 1)
 
     def present_among(self, allowed: npt.ArrayLike) -> Bools:
         """(k,) the allowed arms that are present."""
-        mask: Bools = as_mask(allowed, self.k) & self.present
+        mask = as_mask(allowed, self.k)
+        listed = np.flatnonzero(mask)
+        mask[listed] = self.running.held.counts[kernels.ALLOWED, listed] == 1
         if not mask.any():
             raise ValueError("allowed must hold an arm that is present, got only arms that were removed")
         return mask
@@ -490,8 +625,11 @@ class FixedArms(Driver[Bools | None]):
     # -- looking
 
     def interval(self, arm: Any) -> tuple[float, float]:
-        index = as_arm(arm, self.k)
-        return float(self.running.state.arms[kernels.LCB, index]), float(self.ucb[index])
+        index, running = as_arm(arm, self.k), self.running
+        if running.lists is not None:
+            running.lists.meet(running.params, running.held, index)
+        alone = running.held._replace(arms=running.held.arms[:, [index]])
+        return float(alone.arms[kernels.LCB, 0]), float(bounds_of(alone)[1][0])
 
     def bounds(self, decision: Decision) -> tuple[float, float]:
         return self.interval(decision.arm)
@@ -502,7 +640,7 @@ class FixedArms(Driver[Bools | None]):
         `plays` (k,) are those of another schedule, which this agent was never told of.
         """
         changed = self.running.run["premium"] > 0
-        logged = self.running.state.counts[kernels.PRACTICE_PULLS if changed else kernels.LOGGED]
+        logged = self.running.held.counts[kernels.PRACTICE_PULLS if changed else kernels.LOGGED]
         mixed = self.mixture_plays if plays is None else as_counts("plays", plays)
         return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
 
@@ -511,7 +649,7 @@ class FixedArms(Driver[Bools | None]):
         """The room that the gate sees now, as in the next decision; None where there is no gate."""
         if not self.gate.measures:
             return None
-        state = self.running.state
+        state = self.running.held
         run = state.run.view(np.uint8)  # to copy its fields one by one takes 10 times as long
         before, rows = run.copy(), state.arms[SCRATCH].copy()
         budget = self.answer(None, None).budget
@@ -527,23 +665,23 @@ class FixedArms(Driver[Bools | None]):
     @property
     def mixture_plays(self) -> Ints:
         """(k,) plays of the logging mixture so far; since practice last lost an arm."""
-        return np.array(self.running.state.counts[kernels.MIXED])
+        return np.array(self.running.held.counts[kernels.MIXED])
 
     @property
     def pending(self) -> Ints:
         """(k,) committed plays that await their reward."""
-        counts = self.running.state.counts
+        counts = self.running.held.counts
         return np.array(counts[kernels.PENDING] + counts[kernels.PENDING_MIXTURE])
 
     @property
     def k(self) -> int:
         """The number of arms."""
-        return int(self.running.state.actions.shape[1])
+        return int(self.running.held.actions.shape[1])
 
     @property
     def actions(self) -> Floats:
         """(k, d) the arm set."""
-        return kernels.actions_of(self.running.state)
+        return kernels.actions_of(self.running.held)
 
     @property
     def means(self) -> Floats:
@@ -568,11 +706,11 @@ class FixedArms(Driver[Bools | None]):
     @property
     def offline(self) -> Offline:
         """The log it was started from."""
-        return offline_of(self.running.state, self.reward_squares)
+        return offline_of(self.running.held, self.reward_squares)
 
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
         k = self.k - sum(len(change.added) for change in self.changes)
-        d = self.running.state.vectors.shape[1] - sum(change.features for change in self.changes)
+        d = self.running.held.vectors.shape[1] - sum(change.features for change in self.changes)
         log, squares = self.offline, self.reward_squares
         first = Offline(
             pulls=log.pulls[:k],

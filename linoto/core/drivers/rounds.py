@@ -101,7 +101,7 @@ class RoundArms(Driver[Round]):
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
         rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed)
-        running = Running(params=params, state=state, rng=rng, coins=coins, rails=rails)
+        running = Running(params=params, held=state, rng=rng, coins=coins, rails=rails)
         driver = cls(
             composition=composition, running=running, moments=moments, features=features, order=order
         )

@@ -432,8 +432,24 @@ def refresh(p: Any, s: State, shift: Part, extras: Part) -> None:
     if s.run[0].one_hot == 1:
         refresh_one_hot(p, s, extras)
         return
+    refresh_estimate(p, s)
+    (d, k), lower = s.actions.shape, s.square[ROOT_T]
+    combine(s.actions, s.vectors[THETA], s.arms[MEAN])
+    variance, row = s.arms[VARIANCE], s.arms[CROSS]
+    variance[:] = 0.0
+    for i in range(d):
+        combine(s.actions[: i + 1], lower[i, : i + 1], row)
+        for a in range(k):
+            variance[a] += row[a] * row[a]
+    if shift is not None:
+        refresh_moved(s)
+
+
+@inner
+def refresh_estimate(p: Any, s: State) -> None:
+    """The same without what it says of the arms, which are not one-hot."""
     d, k = s.actions.shape
-    gram, factor, lower = s.square[GRAM], s.square[FACTOR], s.square[ROOT_T]
+    gram, factor = s.square[GRAM], s.square[FACTOR]
     target, half, x = s.vectors[TARGET], s.vectors[HALF], s.vectors[WORK]
     gram[:] = 0.0
     factor[:] = 0.0
@@ -459,15 +475,6 @@ def refresh(p: Any, s: State, shift: Part, extras: Part) -> None:
     for i in range(d):
         gram[i, i] += p.ridge
     invert(s)
-    combine(s.actions, s.vectors[THETA], s.arms[MEAN])
-    variance, row = s.arms[VARIANCE], s.arms[CROSS]
-    variance[:] = 0.0
-    for i in range(d):
-        combine(s.actions[: i + 1], lower[i, : i + 1], row)
-        for a in range(k):
-            variance[a] += row[a] * row[a]
-    if shift is not None:
-        refresh_moved(s)
 
 
 @inner

@@ -95,6 +95,15 @@ def lower_bound(p: Any, s: State, y: Floats, shift: Part) -> float:
 
 
 @inner
+def budget_due(p: Any, r: Any) -> float:
+    """t r_b of eq. (5), less what a known horizon credits in advance."""
+    due = (r.rounds + 1) * r.baseline + r.earlier_baselines
+    if p.horizon > 0.0:
+        due -= (p.horizon - r.rounds - 1.0) * p.alpha * r.slack
+    return float(due)
+
+
+@inner
 def measure_budget(p: Any, s: State, shift: Part) -> None:
     """B(t) of eq. (5) for every arm a in the place of U_t: sum_s lcb_t(A_s) + lcb_t(a) - t r_b."""
     r = s.run[0]
@@ -102,10 +111,7 @@ def measure_budget(p: Any, s: State, shift: Part) -> None:
     if r.logged == 0:  # nothing was promised
         room[:] = inf
         return
-    due = (r.rounds + 1) * r.baseline + r.earlier_baselines  # t r_b
-    if p.horizon > 0.0:
-        due -= (p.horizon - r.rounds - 1.0) * p.alpha * r.slack
-    past = -inf
+    due, past = budget_due(p, r), -inf
     if p.form != AGGREGATE:
         past = dot(s.arms[PLAYS], lcb)  # equal arms grouped: the sum over s < t is a dot product
     if p.form != EXACT:

@@ -6,7 +6,7 @@ Python cheap.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -335,6 +335,13 @@ TINY = 1e-300  # times an infinite width it is infinite, where 0 would not be a 
 STIFF = 1e-4  # share of the largest variance below which an arm's own needs refinement
 REFRESH_ABOVE = 10.0  # 1 + x'V^-1 x from which one rank-one step costs digits
 
+# Lists of arms (`lists`): levels, how far the certificate reaches, and what a kernel answers.
+LONG, SHORT, KEPT = range(3)
+OFFSETS = np.array([0.0, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0])  # of c, in radii
+ROUNDED = 1e-15  # of a variance made from V^-1, relative to its largest entry and to the condition of V
+BLOCK = 256  # arms that are measured together, so that their features stay in the cache
+LISTS_GO_ON, LISTS_END, LISTS_FULL, HISTORY_FULL = range(4)
+
 
 Part = int | None  # of a policy: 1, or None where it has none
 
@@ -385,6 +392,92 @@ class State(NamedTuple):
     arms: Floats  # (rows, k)
     counts: Ints  # (rows, k)
     run: Records  # (1,) of RUN
+
+
+LISTS = np.dtype(
+    [
+        ("long", np.int64),  # arms in the long list, and
+        ("short", np.int64),  # in the short one
+        ("long_size", np.int64),  # how many are wanted
+        ("short_size", np.int64),
+        ("least_size", np.int64),  # no short list is made smaller than that
+        ("steps", np.int64),  # rewards in the history, and
+        ("refreshes", np.int64),  # how often all was computed anew among them
+        ("begun", np.int64),  # rewards when the lists began
+        ("leader", np.int64),  # the arm with the best lower bound so far
+        ("frozen", np.int64),  # the one that had it before the first round
+        ("counted", np.int64),  # arms that are never left out
+        ("chosen", np.int64, (2,)),  # one more than the rewards when each list was chosen
+        ("chosen_long", np.int64),  # how often
+        ("chosen_short", np.int64),
+        ("work", np.float64),  # arms touched, one reward each
+        ("bases", np.float64, (2,)),  # c of the first maximum of scores, at each level
+        ("lows", np.float64, (2,)),  # the same of lower bounds
+        ("units", np.float64, (2,)),  # what OFFSETS are multiplied by
+        ("behind", np.float64, (2,)),  # the best lower bound outside, of before
+        ("spreads", np.float64, (2,)),  # at least the largest eigenvalue of V relative to that of before
+    ]
+)
+
+
+class Lists(NamedTuple):
+    """Arms that can be the best, a bound on all others, and what these have missed."""
+
+    book: Records  # (1,) of LISTS
+    members: Ints  # (3, long) the arms of each list, and in order those that are never left out
+    places: Ints  # (k,) in the short list; -1: not there
+    stamps: Ints  # (k,) up to which reward of the history the rows of an arm are those of plain rounds
+    kept: Ints  # (k,) 1: never left out
+    long_rows: Floats  # (d, long) the features of the long list
+    short_rows: Floats  # (d, short)
+    short: Floats  # (6, short) mean, variance, width, lcb, score, cross
+    fresh: Floats  # (3, long) scratch
+    bounds: Floats  # (2, 2, offsets) the largest m + c w of scores and of lower bounds outside of each list
+    anchors: Floats  # (2, d) theta when each list was chosen
+    squares: Floats  # (2, 2, d, d) V and V^-1 then
+    scratch: Floats  # (2, d)
+    steps: Floats  # (n, d) V^-1 x of each reward
+    gains: Floats  # (n, 3) what theta moved along it, 1 / growth, the radius after it
+    refreshed: Ints  # (n,) where all was computed anew after it: which time; else -1
+    thetas: Floats  # (m, d) theta then
+    roots: Floats  # (m, d, d) R'^-1 then
+
+
+def allocate_lists(k: int, d: int, short: int, long: int) -> Lists:
+    """Room for lists that may grow to four times these sizes, and for some history; `list_begin` fills it."""
+    wide, narrow = min(4 * long, k), min(4 * short, k)
+    book = np.zeros(1, dtype=LISTS)
+    book["long_size"], book["short_size"], book["least_size"] = min(long, k), min(short, k), short // 4
+    return Lists(
+        book=book,
+        members=np.zeros((3, wide), dtype=np.int64),
+        places=np.zeros(k, dtype=np.int64),
+        stamps=np.zeros(k, dtype=np.int64),
+        kept=np.zeros(k, dtype=np.int64),
+        long_rows=np.zeros((d, wide)),
+        short_rows=np.zeros((d, narrow)),
+        short=np.zeros((6, narrow)),
+        fresh=np.zeros((3, wide)),
+        bounds=np.zeros((2, 2, OFFSETS.size)),
+        anchors=np.zeros((2, d)),
+        squares=np.zeros((2, 2, d, d)),
+        scratch=np.zeros((2, d)),
+        steps=np.zeros((256, d)),
+        gains=np.zeros((256, 3)),
+        refreshed=np.zeros(256, dtype=np.int64),
+        thetas=np.zeros((4, d)),
+        roots=np.zeros((4, d, d)),
+    )
+
+
+def with_history(h: Lists) -> Lists:
+    """The same with twice the room for history."""
+
+    grown: dict[str, Any] = {}
+    for name in ("steps", "gains", "refreshed", "thetas", "roots"):
+        array = getattr(h, name)
+        grown[name] = np.concatenate([array, np.zeros_like(array)])
+    return h._replace(**grown)
 
 
 class Rails(NamedTuple):

@@ -1,0 +1,112 @@
+"""Lists of arms against plain rounds: python benchmarks/items.py [--json FILE] [--only SIZE] [--logs KIND].
+
+Both play the same rounds of the same world in one run, and are charged the processor time of one thread.
+Their arms are checked to be the same before a ratio is printed. The time of the lists holds their first
+choice, which touches every arm. The last column is the share of arms that were touched in a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+import numpy as np
+
+import linoto
+from linoto.core.shortlists import Sizes
+
+SIZES = {"10000x20": (10_000, 20, 3000), "100000x50": (100_000, 50, 2000), "1000000x50": (1_000_000, 50, 100)}
+POLICIES: dict[str, Any] = {
+    "LinUCB": linoto.LinUCB(),
+    "LinLCB": linoto.LinLCB(),
+    "LinOtO": linoto.LinOtO(alpha=0.1, confidence=linoto.Confidence(noise=0.3)),
+}
+
+
+def world(k: int, d: int, poor: bool) -> tuple[Any, linoto.Offline, Any]:
+    """Arms on a sphere, a log of 20,000 rows or of 1,000 rows of ten arms, and means."""
+    rng = np.random.default_rng(0)
+    actions = rng.standard_normal((k, d))
+    actions /= np.linalg.norm(actions, axis=1, keepdims=True)
+    theta = rng.standard_normal(d)
+    means = actions @ theta / np.linalg.norm(theta)
+    pulls = np.zeros(k, dtype=np.int64)
+    np.add.at(pulls, rng.choice(k, 10) if poor else rng.integers(k, size=20_000), 100 if poor else 1)
+    sums = pulls * means + 0.3 * np.sqrt(pulls) * rng.standard_normal(k)
+    return actions, linoto.Offline(pulls=pulls, reward_sums=sums), means
+
+
+def seconds(job: Callable[[], object]) -> float:
+    """Processor time of this thread."""
+    start = thread_time()
+    job()
+    return thread_time() - start
+
+
+def measured(name: str, k: int, d: int, rounds: int, poor: bool) -> dict[str, Any]:
+    """One policy in one world, with lists and without."""
+    actions, log, means = world(k, d, poor)
+    draws = 0.3 * np.random.default_rng(1).standard_normal(rounds)
+    took, arms = {}, {}
+    for sizes in (Sizes(), None):
+        agent = POLICIES[name].start(actions, log, rng=0)
+        agent.driver.use_lists(sizes)
+        took[sizes] = seconds(lambda: arms.update({sizes: agent.play(means, draws)[0]}))  # noqa: B023
+        if sizes is not None:
+            lists = agent.running.lists
+            touched = None if lists is None else float(lists.book["work"]) / (k * rounds)
+    listed, plain = took
+    if not np.array_equal(arms[listed], arms[plain]):
+        raise AssertionError(f"arms must be the same with lists and without, got others for {name}")
+    return {
+        "policy": name,
+        "arms": k,
+        "features": d,
+        "log": "poor" if poor else "good",
+        "rounds": rounds,
+        "plain_ms": 1e3 * took[plain] / rounds,
+        "lists_ms": 1e3 * took[listed] / rounds,
+        "ratio": took[plain] / took[listed],
+        "touched": touched,
+    }
+
+
+def rows(only: list[str], poor: list[bool]) -> Iterator[dict[str, Any]]:
+    """All that is measured."""
+    for size in only:
+        k, d, rounds = SIZES[size]
+        for name in POLICIES:
+            for is_poor in poor if k < 1_000_000 else [False]:
+                yield measured(name, k, d, rounds * (5 if is_poor and k <= 10_000 else 1), is_poor)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table as JSON")
+    parser.add_argument("--only", nargs="+", choices=SIZES, default=list(SIZES), help="sizes, k x d")
+    parser.add_argument("--logs", nargs="+", choices=("good", "poor"), default=["good", "poor"])
+    options = parser.parse_args()
+    print(f"cores: {os.cpu_count()}, load at the start: {os.getloadavg()[0]:.1f}")
+    measured("LinUCB", 5000, 4, 10, False)  # compiled code is loaded before anything is timed
+    found = []
+    for row in rows(options.only, [log == "poor" for log in options.logs]):
+        share = "ended" if row["touched"] is None else f"{row['touched']:.2%} touched"
+        what = f"{row['policy']:8s} {row['arms']:>9,} x {row['features']} {row['log']:5s}"
+        times = f"plain {row['plain_ms']:8.3f} ms, lists {row['lists_ms']:7.3f} ms"
+        print(
+            f"{what} {row['rounds']:6d} rounds: {times}, {row['ratio']:6.1f} times faster, {share}",
+            flush=True,
+        )
+        found.append(row)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+        print(f"wrote {options.json}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""Lists of arms: the bits of plain rounds in every world, and few arms touched where that can be."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.inner_kernels import from_python
+
+import linoto
+from linoto import Agent, Decision, Gated, Greedy, LinLCB, LinOtO, LinUCB, Offline, Open
+from linoto.core import kernels
+from linoto.core.arrays import Floats, Ints
+from linoto.core.drivers.fixed import FixedArms
+from linoto.core.kernels import lists as list_kernels
+from linoto.core.shortlists import Sizes
+
+SMALL = Sizes(short=12, long=48, least_arms=1)
+POLICIES: dict[str, Any] = {
+    "LinUCB": LinUCB(),
+    "LinUCB at scale 1": LinUCB(scale=1.0),
+    "Greedy": Greedy(),
+    "LinLCB": LinLCB(),
+    "LinLCB, frozen": LinLCB(frozen=True),
+    "LinOtO": LinOtO(alpha=0.3),
+    "LinOtO, aggregate": LinOtO(alpha=0.3, budget="aggregate"),
+    "LinOtO, max": LinOtO(alpha=0.3, budget="max"),
+    "a fixed fallback": Gated(explorer=LinUCB(), gate=Open(), fallback=7),
+}
+
+
+def driver_of(agent: Agent) -> FixedArms:
+    assert isinstance(agent.driver, FixedArms)
+    return agent.driver
+
+
+class World:
+    """Arms on a sphere or in clusters, their means, and a log of all of them or of ten."""
+
+    def __init__(self, seed: int, *, k: int = 400, d: int = 6, poor: bool = False, clusters: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        actions = rng.standard_normal((k, d))
+        if clusters:
+            actions = rng.standard_normal((clusters, d))[rng.integers(clusters, size=k)] + 0.3 * actions
+        self.actions = actions / np.linalg.norm(actions, axis=1, keepdims=True)
+        theta = rng.standard_normal(d)
+        self.means = self.actions @ theta / np.linalg.norm(theta)
+        pulls = np.zeros(k, dtype=np.int64)
+        logged = rng.choice(k, 10, replace=False) if poor else rng.integers(k, size=2000)
+        np.add.at(pulls, logged, 20 if poor else 1)
+        noise = 0.3 * np.sqrt(pulls) * rng.standard_normal(k)
+        self.log, self.rng = Offline(pulls=pulls, reward_sums=pulls * self.means + noise), rng
+
+    def agents(self, policy: Any, sizes: Sizes = SMALL) -> tuple[Agent, Agent]:
+        """The same twice: with lists and with plain rounds."""
+        listed, plain = (policy.start(self.actions, self.log, rng=0) for _ in range(2))
+        driver_of(listed).use_lists(sizes)
+        driver_of(plain).use_lists(None)
+        return listed, plain
+
+    def noise(self, n: int) -> Floats:
+        return 0.3 * self.rng.standard_normal(n)
+
+
+def check_same(listed: Agent, plain: Agent) -> None:
+    assert listed.snapshot() == plain.snapshot()
+    for name in ("means", "lcb", "ucb", "theta", "pending"):
+        np.testing.assert_array_equal(getattr(listed, name), getattr(plain, name))
+
+
+def check_same_rounds(listed: Agent, plain: Agent, world: World, n: int) -> None:
+    draws = world.noise(n)
+    for ours, theirs in zip(
+        listed.play_rounds(world.means, draws), plain.play_rounds(world.means, draws), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("poor", [False, True])
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_lists_play_the_arms_of_plain_rounds_and_leave_the_same_bits(policy: Any, poor: bool) -> None:
+    """1,300 rounds are two refreshes; in each world lists fail, grow, end, and begin again."""
+    for seed in range(6):
+        world = World(seed, poor=poor, clusters=20 * (seed % 2), d=3 + seed, k=395 + seed)
+        listed, plain = world.agents(policy, SMALL._replace(short=4 + 4 * (seed % 3)))
+        check_same_rounds(listed, plain, world, 1300)
+        check_same(listed, plain)
+
+
+@pytest.mark.parametrize("name", ["LinUCB", "LinLCB", "LinOtO"])
+def test_lists_of_the_usual_sizes_play_the_arms_of_plain_rounds(name: str) -> None:
+    world = World(3, k=6000, d=12)
+    listed, plain = world.agents(POLICIES[name], Sizes())
+    check_same_rounds(listed, plain, world, 2000)
+    assert listed.running.lists is not None
+    check_same(listed, plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("poor", [False, True])
+@pytest.mark.parametrize("name", ["LinUCB", "LinUCB at scale 1", "LinLCB", "LinOtO"])
+def test_lists_play_the_arms_of_plain_rounds_for_long(name: str, poor: bool) -> None:
+    for seed in range(5):
+        world = World(seed, k=10_000, d=20, poor=poor, clusters=300 * (seed % 2))
+        listed, plain = world.agents(POLICIES[name], Sizes())
+        check_same_rounds(listed, plain, world, 10_000)
+        check_same(listed, plain)
+
+
+@pytest.mark.parametrize("name", ["LinUCB", "LinOtO, max"])
+def test_one_decision_at_a_time_is_the_loop(name: str) -> None:
+    world = World(5)
+    loop, asked = world.agents(POLICIES[name])
+    driver_of(asked).use_lists(SMALL)
+    draws = world.noise(700)
+    played = loop.play_rounds(world.means, draws)
+    for t, draw in enumerate(draws):
+        decision = asked.decide() if t % 2 else None
+        arm = asked.select() if decision is None else decision.arm
+        assert arm == played.arms[t]
+        asked.update(arm if decision is None else decision, world.means[arm] + draw)
+    check_same(loop, asked)
+
+
+def told_late(agent: Agent, world: World, n: int, seed: int) -> list[Decision]:
+    """Rewards come late, in any order, some never; a proposal of somebody else's now and then."""
+    rng, open_decisions, made = np.random.default_rng(seed), [], []
+    for t in range(n):
+        decision = agent.guard(int(rng.integers(agent.k))) if t % 7 == 3 else agent.decide()
+        made.append(decision)
+        agent.commit(decision)
+        open_decisions.append(decision)
+        while len(open_decisions) > rng.integers(6):
+            one = open_decisions.pop(int(rng.integers(len(open_decisions))))
+            value = float(np.clip(world.means[one.arm] + 0.3 * rng.standard_normal(), -1.0, 1.0))
+            agent.lose(one, value) if rng.random() < 0.04 else agent.observe(one, value)
+    return made
+
+
+@pytest.mark.parametrize("poor", [False, True])
+@pytest.mark.parametrize("name", ["LinUCB", "LinLCB", "LinOtO", "LinOtO, max"])
+def test_late_lost_and_proposed_plays_change_no_bit(name: str, poor: bool) -> None:
+    world = World(8, poor=poor)
+    listed, plain = world.agents(POLICIES[name])
+    assert told_late(listed, world, 400, 1) == told_late(plain, world, 400, 1)
+    check_same(listed, plain)
+
+
+def test_any_arm_can_be_asked_about_in_any_round() -> None:
+    world = World(9)
+    listed, plain = world.agents(LinUCB())
+    for t in range(120):
+        assert listed.interval(3 * t) == plain.interval(3 * t)
+        assert listed.select(allowed=[t, t + 5, 390]) == plain.select(allowed=[t, t + 5, 390])
+        assert listed.decide() == plain.decide()
+        assert listed.bounds(listed.decide()) == plain.bounds(plain.decide())
+        for agent in (listed, plain):
+            agent.update(agent.decide(), 0.1 * (t % 5))
+    check_same(listed, plain)
+
+
+@pytest.mark.parametrize("name", ["LinUCB", "LinOtO"])
+def test_arms_that_come_and_go_change_no_bit(name: str) -> None:
+    world = World(10)
+    listed, plain = world.agents(POLICIES[name])
+    more = World(11, k=30).actions
+    for turn in range(4):
+        for agent in (listed, plain):
+            if turn == 1:
+                agent.remove_arms([int(agent.decide().arm), 5, 6])
+            if turn == 2:
+                agent.add_arms(more)
+                world.means = np.append(world.means, np.full(30, 0.2)) if agent is listed else world.means
+            if turn == 3:
+                agent.remove_arms([400, 401])
+        check_same_rounds(listed, plain, world, 150)
+        check_same(listed, plain)
+
+
+def test_a_restored_snapshot_goes_on_with_the_same_bits() -> None:
+    world = World(12)
+    listed, plain = world.agents(LinUCB())
+    check_same_rounds(listed, plain, world, 300)
+    again = linoto.restore(listed.snapshot())
+    driver_of(again).use_lists(SMALL)
+    check_same_rounds(again, plain, world, 300)
+    check_same(again, plain)
+
+
+@pytest.mark.parametrize("copies", [3, 100])
+def test_equal_arms_are_played_by_the_first_of_them(copies: int) -> None:
+    """100 copies of every arm fill every list: then lists end."""
+    world = World(13, k=600 // copies)
+    world.actions = np.repeat(world.actions, copies, axis=0)
+    world.means = np.repeat(world.means, copies)
+    pulls = np.repeat(world.log.pulls, copies)
+    world.log = Offline(pulls=pulls, reward_sums=pulls * world.means)
+    for policy in (LinUCB(), LinLCB()):
+        listed, plain = world.agents(policy)
+        check_same_rounds(listed, plain, world, 400)
+        check_same(listed, plain)
+
+
+def test_a_good_log_leaves_most_arms_untouched() -> None:
+    world = World(14, k=5000, d=10)
+    agent = LinUCB().start(world.actions, world.log)
+    agent.play(world.means, world.noise(3000))
+    lists = agent.running.lists
+    assert lists is not None and lists.book["work"] < 0.1 * 3000 * agent.k
+
+
+def test_lists_that_do_not_pay_end_and_are_tried_later_and_later() -> None:
+    """Arms of which nothing is known: every reward changes every score."""
+    rng = np.random.default_rng(15)
+    actions = rng.standard_normal((400, 60))
+    agent = LinUCB(scale=1.0).start(actions, Offline.empty(400))
+    driver_of(agent).use_lists(SMALL)
+    tries: list[int] = []
+    for _ in range(600):
+        agent.update(agent.select(), float(rng.standard_normal()))
+        at = driver_of(agent).list_at
+        if at is not None and at > 0 and at not in tries:
+            tries.append(at)
+    assert len(tries) >= 2 and np.all(np.diff(tries) >= 128)
+
+
+@pytest.mark.parametrize("change", [{"explorer": linoto.LinTS()}, {"gate": linoto.Tolerance(budget=9.0)}])
+def test_policies_without_lists_have_plain_rounds(change: dict[str, Any]) -> None:
+    world = World(16, k=5000, d=4)
+    agent = Gated(**{"explorer": LinUCB(), "gate": Open(), **change}).start(world.actions, world.log)
+    assert driver_of(agent).list_at is None
+
+
+def test_few_arms_have_plain_rounds() -> None:
+    world = World(17)
+    agent = LinUCB().start(world.actions, world.log)
+    agent.decide()
+    assert agent.running.lists is None
+
+
+@pytest.mark.parametrize("gate", [Open(), linoto.Closed()], ids=["open", "closed"])
+@pytest.mark.parametrize(
+    ("explorer", "shift"),
+    [(LinUCB(), 0.0), (Greedy(), 0.0), (linoto.LinTS(), 0.0), (LinUCB(), 0.1)],
+    ids=["ucb", "greedy", "thompson", "shift"],
+)
+def test_few_allowed_arms_are_chosen_among_as_by_a_look_at_all(
+    explorer: Any, shift: float, gate: Any
+) -> None:
+    """A peek looks at every arm, since it is asked for the room of each."""
+    world = World(18)
+    policy = Gated(explorer=explorer, gate=gate, fallback="lcb", confidence=linoto.Confidence(shift=shift))
+    agent = policy.start(world.actions, world.log, rng=1)
+    driver = driver_of(agent)
+    if shift == 0.0:
+        agent.remove_arms([30, 31])
+    for t in range(40):
+        mask = driver.present_among([t, 30, 390 - t, 200, 7 * t + 3])
+        for proposal in (None, 200, 201):  # the last is not allowed
+            assert driver.answer(proposal, mask) == driver.peek(proposal, mask)
+        agent.update(agent.decide(), 0.1 * (t % 4))
+
+
+def test_asking_about_one_arm_takes_no_memory_for_the_others() -> None:
+    """Bytes of NumPy's arrays, which grow with what is looked at: one row of all arms would be 160,000."""
+    world = World(19, k=20_000, d=5)
+    agent = LinUCB().start(world.actions, world.log)
+    agent.interval(3)
+    tracemalloc.start()
+    try:
+        for arm in range(50):
+            agent.interval(arm)
+        assert tracemalloc.get_traced_memory()[1] < 20_000
+        agent.select(allowed=[4, 5])
+        tracemalloc.reset_peak()
+        agent.select(allowed=[7, 8, 9])  # a mask is a byte an arm, twice
+        assert tracemalloc.get_traced_memory()[1] < 3 * 20_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("poor", [False, True])
+def test_no_arm_outside_of_a_list_is_above_its_bound(poor: bool) -> None:
+    """The certificate by itself, against the scores and lower bounds of plain rounds."""
+    outside, checked = from_python(list_kernels.outside), 0
+    for seed in range(3):
+        world = World(seed, poor=poor)
+        listed, plain = world.agents(LinUCB(scale=1.0))
+        for _ in range(60):
+            arm = listed.select()
+            lists = listed.running.lists
+            if lists is None:
+                break
+            margin = float(plain.running.run["radius"]) * plain.running.state.arms[kernels.WIDTH]
+            for level, left in enumerate(left_out(lists.arrays, plain.k)):
+                asked = listed.running.params[0], listed.running.held, lists.arrays, level
+                assert np.max((plain.means + margin)[left], initial=-np.inf) <= outside(*asked, True)
+                assert np.max((plain.means - margin)[left], initial=-np.inf) <= outside(*asked, False)
+                checked += left.size
+            reward = float(world.means[arm] + 0.3 * world.rng.standard_normal())
+            listed.update(arm, reward)
+            plain.update(arm, reward)
+    assert checked > 1000
+
+
+def left_out(h: kernels.Lists, k: int) -> list[Ints]:
+    """The arms outside of the long list, and those of it that are not in the short one."""
+    long, short = h.book[0]["long"], h.book[0]["short"]
+    members = h.members[kernels.LONG, :long]
+    return [np.setdiff1d(np.arange(k), members), np.setdiff1d(members, h.members[kernels.SHORT, :short])]
