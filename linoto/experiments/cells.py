@@ -12,9 +12,9 @@ import os
 import sqlite3
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -34,7 +34,8 @@ CREATE TABLE cells (
     policy TEXT,
     key TEXT, -- digest of everything that decides the numbers, besides the run
     run INTEGER,
-    numbers BLOB, -- float64, little-endian: worst, promise_violation, regret, offline_regret, explored
+    numbers BLOB, -- float64, little-endian: worst, promise_violation, regret, offline_regret, explored,
+    -- and each metric
     checksum INTEGER, -- of all the others
     UNIQUE (setting, policy, key, run)
 );
@@ -60,6 +61,7 @@ class Curves(NamedTuple):
     explored: Floats  # (p,) rounds up to there in which the explorer's arm was played
     worst: float  # the largest R_t^off over all rounds, at least 0
     promise_violation: float  # the largest R_t^off less what is promised then; NaN: no promise
+    metrics: Floats = np.zeros((0, 0))  # (metrics, p) how much more of each than with the log, or practice
 
 
 @dataclass(kw_only=True, eq=False)
@@ -73,12 +75,20 @@ class CellStore:
     replaced: int = 0  # how many it removes
     runs: int = 0  # the most runs of one policy that were there
     begun: bool = False  # whether it was written
+    metrics: Mapping[str, int] = field(default_factory=dict)  # how many metrics each setting has
 
     def __post_init__(self) -> None:
         weakref.finalize(self, self.connection.close)  # closed with the last result that reads from it
 
     @classmethod
-    def open(cls, path: Path | None, *, resume: bool, keys: dict[tuple[str, str], str]) -> CellStore:
+    def open(
+        cls,
+        path: Path | None,
+        *,
+        resume: bool,
+        keys: dict[tuple[str, str], str],
+        metrics: Mapping[str, int] | None = None,
+    ) -> CellStore:
         """A store in a file, to which nobody else may write until `release`; without a path a temporary one.
 
         Without `resume` the first finished cell removes what is there, and nothing does before.
@@ -90,7 +100,7 @@ class CellStore:
                 path or "", isolation_level=None, timeout=0.5, check_same_thread=False
             )
             connection.text_factory = lambda raw: raw.decode(errors="replace")  # damage is for the checksum
-            store = cls(connection=connection, path=path, keys=keys, resume=resume)
+            store = cls(connection=connection, path=path, keys=keys, resume=resume, metrics=metrics or {})
             try:
                 lock_or_create(connection, path)
                 total, store.runs = connection.execute(
@@ -124,7 +134,9 @@ class CellStore:
     def append(self, setting: str, label: str, run: int, curves: Curves) -> None:
         """Keep a finished cell: one transaction."""
         head = [curves.worst, curves.promise_violation]
-        numbers = np.concatenate([head, curves.regret, curves.offline_regret, curves.explored])
+        numbers = np.concatenate(
+            [head, curves.regret, curves.offline_regret, curves.explored, *curves.metrics]
+        )
         row = setting, label, self.keys[setting, label], run, numbers.astype("<f8").tobytes()
         with explained(self.path), self.connection:
             if not self.begun:
@@ -146,8 +158,9 @@ class CellStore:
         if checksum(row[:-1]) != row[-1]:
             raise refusal(sqlite3.SQLITE_CORRUPT, self.path)
         numbers = np.frombuffer(row[-2], dtype="<f8")
-        regret, offline_regret, explored = numbers[2:].reshape(3, -1)
-        return Curves(regret, offline_regret, explored, *numbers[:2].tolist())
+        regret, offline_regret, explored, *more = numbers[2:].reshape(3 + self.metrics.get(setting, 0), -1)
+        worst, violation = numbers[:2].tolist()
+        return Curves(regret, offline_regret, explored, worst, violation, np.array(more))
 
     def _find(self, setting: str, label: str, run: int) -> tuple[Any, ...] | None:
         """The row of a cell, if there is one."""

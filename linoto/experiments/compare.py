@@ -257,8 +257,19 @@ class Comparison:
             "promise": promise_kept(np.array([cell.promise_violation for cell in cells])),
             "explored": float(np.mean([cell.explored[-1] for cell in cells]) / setting.horizon),
             "seconds_per_round": self.seconds[setting.name, label],
+            **self._metrics(setting, cells),
             "difference": self._difference(setting, label),
         }
+
+    def _metrics(self, setting: Setting, cells: Sequence[Curves]) -> dict[str, Any]:
+        """How much more of each metric there was in all than with the log's arms, or practice."""
+        if not setting.metrics:
+            return {}
+        found = {}
+        for place, name in enumerate(setting.metrics):
+            mean, error = mean_and_error([cell.metrics[place, -1] for cell in cells])
+            found[name] = {"mean": float(mean), "se": finite(error)}
+        return {"metrics": found}
 
     def _difference(self, setting: Setting, label: str) -> dict[str, Any] | None:
         """How much more regret than the reference at the end, run by run, with a 95 % interval."""

@@ -61,6 +61,11 @@ class Results:
         """(runs,) the largest shortfall less what was promised: above 0 a violation, NaN: no promise."""
         return np.array([cell.promise_violation for cell in self.cells(setting, label)])
 
+    def metric(self, setting: str, label: str, name: str) -> Floats:
+        """(runs,) how much more of a metric there was in all than with the log's arms, or practice."""
+        place = self.experiment.setting(setting).metrics.index(name)
+        return np.array([cell.metrics[place, -1] for cell in self.cells(setting, label)])
+
     def curve(self, setting: str, label: str, field: str) -> Curve:
         """Mean and standard error over runs."""
         rounds = self.experiment.setting(setting).rounds
@@ -106,6 +111,7 @@ class Results:
             "offline_regret": self.final(setting.name, label, "offline_regret"),
             "worst_offline_regret": self.worst(setting.name, label),
             "explored": self.final(setting.name, label, "explored") / setting.horizon,
+            **{f"more {name}": self.metric(setting.name, label, name) for name in setting.metrics},
         }
         for name, values in columns.items():
             mean, error = mean_and_error(values)

@@ -65,7 +65,8 @@ def run_experiment(
     check_count("runs", runs)
     check_seed(seed)
     path = None if out is None else Path(out) / f"{experiment.name}.cells.sqlite"
-    store = CellStore.open(path, resume=resume, keys=describe(experiment, seed))
+    counts = {setting.name: len(setting.metrics) for setting in experiment.settings}
+    store = CellStore.open(path, resume=resume, keys=describe(experiment, seed), metrics=counts)
     try:
         if store.replaced and store.runs > runs:
             raise ValueError(
@@ -120,15 +121,17 @@ def run_cell(cell: Cell, seed: int) -> Curves:
         explored=np.cumsum(run.explored, dtype=np.float64)[kept],
         worst=max(0.0, float(run.offline_regret.max())),
         promise_violation=violation,
+        metrics=np.array([run.metrics[name].more[kept] for name in setting.metrics]),
     )
 
 
 def draw_instance(setting: Setting, seed: int, run: int) -> tuple[LinearBandit, Offline, int]:
     """The instance of a run: its bandit, its log, and the seed of its noise and of the policy's own draws."""
-    instance, log, own = np.random.SeedSequence([seed, run]).spawn(3)
+    instance, log, own, metrics = np.random.SeedSequence([seed, run]).spawn(4)
     bandit = setting.bandit(np.random.default_rng(instance))
     offline = setting.log(bandit, np.random.default_rng(log))
-    return bandit, offline, int(own.generate_state(1, np.uint64)[0])
+    whole = setting.with_metrics(bandit, np.random.default_rng(metrics))
+    return whole, offline, int(own.generate_state(1, np.uint64)[0])
 
 
 def describe(experiment: Experiment, seed: int) -> dict[tuple[str, str], str]:
@@ -137,6 +140,8 @@ def describe(experiment: Experiment, seed: int) -> dict[tuple[str, str], str]:
     for setting in experiment.settings:
         world = {"world": type(setting).__qualname__, "code": code_of(type(setting))}
         problem = {name: value for name, value in vars(setting).items() if name not in UNPLAYED}
+        if not setting.metrics:
+            del problem["metrics"]  # cells of earlier versions have none
         for label, policy in setting.pairs:
             facts = {**world, "problem": problem, "policy": policy, "seed": seed}
             keys[setting.name, label] = digest(facts)

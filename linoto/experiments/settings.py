@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from linoto.core.arrays import Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy, starts_without_arms
 from linoto.core.validation import check_choice, check_count, check_nonnegative
-from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere, sphere_bandit
-from linoto.worlds.contexts import ContextualBandit
+from linoto.worlds.bandits import Bandit, LinearBandit, logged_pulls, on_sphere, sphere_bandit
+from linoto.worlds.contexts import ContextualBandit, LinearRounds
 
 Policies = tuple[tuple[str, Policy], ...]
 Reasons = tuple[tuple[str, str], ...]
@@ -42,6 +42,7 @@ class Setting:
     rewards: Literal["gaussian", "bernoulli"] = "gaussian"
     points: int = 161  # rounds kept of each curve, the first and the last among them
     left_out: Reasons | Mapping[str, str] = ()  # who cannot play here, and why; kept as pairs
+    metrics: tuple[str, ...] = ()  # besides the reward: 0 or 1, more often along a direction of its own
 
     def __post_init__(self) -> None:
         for name in ("k", "d", "m", "logged_arms", "horizon"):
@@ -59,6 +60,12 @@ class Setting:
             raise ValueError(f"logged_arms must be at most {most} here, got {self.logged_arms}")
         check_label("name", self.name)
         object.__setattr__(self, "policies", as_policies(self.policies))
+        object.__setattr__(self, "metrics", as_metric_names(self.metrics))
+        for label, policy in self.pairs:
+            for rail in getattr(policy, "guardrails", ()):
+                if rail.name not in self.metrics:
+                    known = ", ".join(self.metrics) or "none"
+                    raise ValueError(f"metrics must have {rail.name!r}, which {label!r} guards, got {known}")
         reasons = self.left_out
         object.__setattr__(
             self, "left_out", tuple(reasons.items() if isinstance(reasons, Mapping) else reasons)
@@ -79,6 +86,23 @@ class Setting:
         """The log of one run: m pulls spread evenly over a few actions. The actions do not depend on m."""
         pulls = logged_pulls(bandit, m=self.m, arms=self.logged_arms, include_best=self.include_best, rng=rng)
         return bandit.log(pulls, rng)
+
+    def with_metrics(self, bandit: Any, rng: np.random.Generator) -> Any:
+        """The same world with the metrics of this setting: a mean is (1 + <v, a>) / 2, v uniform on the
+        sphere."""
+        if not self.metrics:
+            return bandit
+        directions = zip(self.metrics, on_sphere(len(self.metrics), self.direction(bandit), rng), strict=True)
+        return replace(bandit, metrics={name: self.metric(bandit, v) for name, v in directions})
+
+    def direction(self, bandit: Any) -> int:
+        """How many entries a direction has."""
+        return int(bandit.actions.shape[1])
+
+    def metric(self, bandit: Any, direction: Floats) -> Any:
+        """What the plays of a world have of a metric along a direction."""
+        means = np.clip((1 + bandit.actions @ direction) / 2, 0.0, 1.0)
+        return Bandit(actions=bandit.actions, means=means, rewards="bernoulli")
 
     def policy(self, label: str) -> Policy:
         """The policy with this label."""
@@ -144,6 +168,14 @@ class ContextualSetting(Setting):
         """The log of one run: m rounds of practice, as moments."""
         return bandit.log(self.m, rng, uniform=self.uniform)
 
+    def direction(self, bandit: Any) -> int:
+        if not isinstance(bandit, LinearRounds):
+            raise ValueError(f"metrics must be left out in a {type(bandit).__name__}, got some")
+        return int(bandit.theta.size)
+
+    def metric(self, bandit: Any, direction: Floats) -> Any:
+        return replace(bandit, theta=direction, rewards="bernoulli", metrics={})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
@@ -190,6 +222,17 @@ def as_policies(policies: Policies | Mapping[str, Policy]) -> Policies:
             raise ValueError(f"policies must have a start method, got {policy!r} for {label!r}")
     check_distinct("policies", [label for label, _ in pairs])
     return pairs
+
+
+def as_metric_names(names: Any) -> tuple[str, ...]:
+    """Names of metrics, each once."""
+    if isinstance(names, str):
+        raise ValueError(f"metrics must be a list of names, got the text {names!r}")
+    found = tuple(names)
+    for name in found:
+        check_label("metrics", name)
+    check_distinct("metrics", list(found))
+    return found
 
 
 def check_label(name: str, label: Any) -> None:

@@ -103,6 +103,7 @@ def league_row(row: dict[str, Any], against: str) -> dict[str, str]:
         f"more than {against}": "" if difference is None else interval(difference),
         "shortfall": with_error(row["offline_regret"][-1]),
         "largest": f"{row['worst_offline_regret']:.0f}",
+        **{f"more {name}": with_error(found) for name, found in row.get("metrics", {}).items()},
         "promise": "none" if promise is None else kept(promise),
         "µs": microseconds(row["seconds_per_round"]),
     }

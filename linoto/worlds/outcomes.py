@@ -24,7 +24,7 @@ from linoto.worlds.contexts import ContextualBandit
 from linoto.worlds.plausible import DrawnWorlds, Plausible
 from linoto.worlds.run import Run
 from linoto.worlds.simulate import simulate
-from linoto.worlds.violations import promised_shortfall
+from linoto.worlds.violations import metric_excess, promised_shortfall
 
 NOTHING = 1e-9  # what rounding leaves of no gain
 FEW = 10  # worlds, from which on one may speak of nine of ten
@@ -232,6 +232,5 @@ def summarise(
 def lost_of(rail: Guardrail, run: Run) -> tuple[float, float, float]:
     """The largest loss of a metric, the last, and how far what is promised was ever exceeded."""
     more, in_explored = run.metrics[rail.name]
-    lost, counted = -rail.turn * more, -rail.turn * in_explored
-    allowed = rail.budget + rail.rate * np.arange(1, counted.size + 1)
-    return max(0.0, float(counted.max())), float(lost[-1]), float((counted - allowed).max())
+    counted = -rail.turn * in_explored
+    return max(0.0, float(counted.max())), -rail.turn * float(more[-1]), metric_excess(rail, run)

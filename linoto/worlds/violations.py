@@ -9,6 +9,7 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, PRACTICE, SAME_ROUNDS, Certificate
+from linoto.core.guardrail import Guardrail
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.worlds.bandits import World
 from linoto.worlds.contexts import ContextualBandit
@@ -20,7 +21,8 @@ def promise_violation(policy: Policy, bandit: World | ContextualBandit, offline:
 
     The shortfall is that below the log, below the baseline of a Conservative gate, or below practice in the
     same rounds for a Control gate, whose stretches are judged one by one, and with contexts. Where the
-    promise is about realised rewards, an explored play counts as what it really earned.
+    promise is about realised rewards, an explored play counts as what it really earned. Where metrics are
+    promised too, it is that of the metric or the reward which is the largest.
     """
     promising = all(hasattr(each, "certificate") for each in (policy, getattr(policy, "policy", policy)))
     if not promising:  # a policy may wrap another
@@ -29,7 +31,14 @@ def promise_violation(policy: Policy, bandit: World | ContextualBandit, offline:
     certificate = bandit.certificate(certain, offline)
     if not certificate.holds:
         return nan
-    return float(certificate.excess(promised_shortfall(certain, certificate, bandit, run)))
+    found = [float(certificate.excess(promised_shortfall(certain, certificate, bandit, run)))]
+    return max([*found, *(metric_excess(rail, run) for rail in certificate.guardrails)])
+
+
+def metric_excess(rail: Guardrail, run: Run) -> float:
+    """How far what a guardrail counts was ever above what it promises."""
+    lost = -rail.turn * run.metrics[rail.name].in_explored
+    return float((lost - rail.budget - rail.rate * np.arange(1, lost.size + 1)).max())
 
 
 def promised_shortfall(
