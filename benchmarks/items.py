@@ -76,11 +76,11 @@ def measured(name: str, k: int, d: int, rounds: int, poor: bool) -> dict[str, An
     }
 
 
-def rows(only: list[str], poor: list[bool]) -> Iterator[dict[str, Any]]:
+def rows(only: list[str], names: list[str], poor: list[bool]) -> Iterator[dict[str, Any]]:
     """All that is measured."""
     for size in only:
         k, d, rounds = SIZES[size]
-        for name in POLICIES:
+        for name in names:
             for is_poor in poor if k < 1_000_000 else [False]:
                 yield measured(name, k, d, rounds * (5 if is_poor and k <= 10_000 else 1), is_poor)
 
@@ -89,12 +89,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table as JSON")
     parser.add_argument("--only", nargs="+", choices=SIZES, default=list(SIZES), help="sizes, k x d")
+    parser.add_argument("--policies", nargs="+", choices=POLICIES, default=list(POLICIES))
     parser.add_argument("--logs", nargs="+", choices=("good", "poor"), default=["good", "poor"])
     options = parser.parse_args()
     print(f"cores: {os.cpu_count()}, load at the start: {os.getloadavg()[0]:.1f}")
     measured("LinUCB", 5000, 4, 10, False)  # compiled code is loaded before anything is timed
     found = []
-    for row in rows(options.only, [log == "poor" for log in options.logs]):
+    for row in rows(options.only, options.policies, [log == "poor" for log in options.logs]):
         share = "ended" if row["touched"] is None else f"{row['touched']:.2%} touched"
         what = f"{row['policy']:8s} {row['arms']:>9,} x {row['features']} {row['log']:5s}"
         times = f"plain {row['plain_ms']:8.3f} ms, lists {row['lists_ms']:7.3f} ms"

@@ -151,7 +151,7 @@ class DoublingAgent:
         self.played = 0  # rounds of this epoch
         self.stale = np.zeros(len(actions), dtype=np.int64)  # (k,) rewards still owed to epochs that are over
         self._rng, self._coins, self._extra = rng, coins, extra
-        self._open, self._trusts = OpenRounds(), False
+        self._open, self._trusts, self._looks_at_all = OpenRounds(), False, False
 
     def __getattr__(self, name: str) -> Any:
         if name not in FORWARDED:
@@ -195,6 +195,14 @@ class DoublingAgent:
         self.inner = agent  # what another's agent lacks, this one lacks too
         if self._trusts:
             self.trust_decisions()
+        if self._looks_at_all:
+            self.look_at_every_arm()
+
+    def look_at_every_arm(self) -> None:
+        """Keep no lists of the arms that can be the best, in this epoch and in those to come."""
+        self._looks_at_all = True
+        if hasattr(self.inner, "look_at_every_arm"):
+            self.inner.look_at_every_arm()
 
     def trust_decisions(self) -> None:
         """Take every decision from now on for what it says, in this epoch and in those to come."""

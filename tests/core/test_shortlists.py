@@ -233,6 +233,30 @@ def test_policies_without_lists_have_plain_rounds(change: dict[str, Any]) -> Non
     assert driver_of(agent).list_at is None
 
 
+def test_an_agent_that_looks_at_every_arm_has_the_same_answers() -> None:
+    world = World(20)
+    listed, plain = world.agents(LinUCB())
+    check_same_rounds(listed, plain, world, 50)
+    assert listed.running.lists is not None
+    listed.look_at_every_arm()
+    check_same_rounds(listed, plain, world, 50)
+    assert listed.running.lists is None
+    check_same(listed, plain)
+
+
+def test_an_epoch_of_doubling_looks_at_every_arm_where_its_first_did() -> None:
+    world = World(21, k=5000, d=3)
+    policy = linoto.Doubling(policy=LinOtO(alpha=0.3))
+    agents = [policy.start(world.actions, world.log, rng=0) for _ in range(2)]
+    agents[1].look_at_every_arm()
+    for draw in world.noise(30):
+        arms = [agent.select() for agent in agents]
+        assert arms[0] == arms[1]
+        for agent in agents:
+            agent.update(arms[0], world.means[arms[0]] + draw)
+    assert [agent.inner.driver.list_at for agent in agents] == [0, None]
+
+
 def test_few_arms_have_plain_rounds() -> None:
     world = World(17)
     agent = LinUCB().start(world.actions, world.log)

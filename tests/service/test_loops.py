@@ -22,7 +22,7 @@ from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.history import MOST_POINTS
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.seeded import seeded_uniform
-from linoto.service.loops.spec import LogStatistics
+from linoto.service.loops.spec import Arm, LogStatistics
 from linoto.service.loops.starting import start_agent
 from linoto.service.loops.state import RewardTotals
 from linoto.service.storage import sql
@@ -438,3 +438,16 @@ def test_what_is_tried_is_another_arm_than_the_safe_choice(fallback: Any) -> Non
     assert other == 100  # the best arm of the log is the safe one, or the one that the mixture is behind with
     assert view.tried == pytest.approx(other if fallback == "auto" else 100 + 200 / 4)
     assert views.history(loop).points[-1].tried == view.tried
+
+
+def test_a_loop_of_many_arms_looks_at_each_so_that_no_snapshot_waits_for_them() -> None:
+    k, rng = 4100, np.random.default_rng(0)
+    arms = [Arm(name=str(arm), features=rng.random(2).tolist()) for arm in range(k)]
+    log = LogStatistics(pulls=[1] * k, reward_sums=[0.5] * k)
+    loop = fresh(policy=linoto.LinUCB(), arms=arms, offline=log)
+    again = fresh(policy=linoto.LinUCB(), arms=arms, offline=log)
+    again.restore(loop.snapshot()[0], linoto.restore(loop.agent.snapshot()))
+    for one in (loop, again):
+        agent: Any = one.agent
+        list(play(one, 1, [0.5] * k))
+        assert agent.running.lists is None and agent.driver.list_at is None

@@ -237,6 +237,10 @@ class Driver(ABC, Generic[Q]):
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
         """What its agent plays in a known world: compiled, unless the explorer is the caller's own."""
 
+    def look_at_every_arm(self) -> None:
+        """Measure all arms in every round, as rounds that bring their own do anyway."""
+        return
+
     # -- arms that come and go
 
     @abstractmethod

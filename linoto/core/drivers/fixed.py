@@ -65,8 +65,6 @@ class FixedArms(Driver[Bools | None]):
         self.use_lists(Sizes())
         if not is_only_looking():
             warm_up(self.parts)
-            if self.list_at is not None:
-                warm_up_lists()
 
     @classmethod
     def begin(
@@ -111,6 +109,9 @@ class FixedArms(Driver[Bools | None]):
         running = self.running
         if sizes is not None and running.rails is None and not self.own:
             self.list_at = 0 if Shortlists.suit(running.params, running.held, sizes) else None
+
+    def look_at_every_arm(self) -> None:
+        self.use_lists(None)
 
     def lists_now(self) -> Shortlists | None:
         """The lists that this decision is made with, if any."""

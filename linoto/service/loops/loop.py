@@ -77,6 +77,7 @@ class Loop(LoopData):
         asked, spec = spec, specs.with_defaults(spec, name)
         agent = start_agent(spec) if known is None else known[0]
         agent.trust_decisions()  # an event is what was decided, and nobody hands in another
+        agent.look_at_every_arm()  # a snapshot must not keep the writer waiting
         promised = without_seed(agent.certificate) if known is None else known[1]
         arms = arms_of(spec).after(agent)
         names = list(arms.recipe.items)
@@ -299,6 +300,7 @@ class Loop(LoopData):
         """Become what the snapshot says."""
         self.agent, self.state = agent, msgspec.json.decode(state, type=LoopState)
         agent.trust_decisions()
+        agent.look_at_every_arm()
         self.snapshot_seq = self.state.seq
         self._know_key()
         self._know_arms()
