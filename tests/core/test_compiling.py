@@ -171,3 +171,12 @@ def test_what_a_policy_has_no_use_for_is_not_compiled(
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     found = set(done.stdout.split())
     assert needed <= found and not left_out & found
+
+
+def test_kernels_that_may_not_be_compiled_say_so_in_one_sentence() -> None:
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", "from linoto.core import kernels; kernels.decide"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "RuntimeError: kernels must be compiled, got NUMBA_DISABLE_JIT=1: unset it and start again"
+    )

@@ -9,6 +9,10 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+SETTINGS: Any = numba.config
+if SETTINGS.DISABLE_JIT:
+    raise RuntimeError("kernels must be compiled, got NUMBA_DISABLE_JIT=1: unset it and start again")
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
