@@ -23,6 +23,7 @@ import linoto
 from linoto.service import maintenance, retention
 from linoto.service.errors import Refused
 from linoto.service.loops import views
+from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.events import MetricsRecorded
 from linoto.service.loops.explanations import explain
 from linoto.service.loops.operations import RewardResult
@@ -358,6 +359,12 @@ def test_what_is_seen_of_a_metric_is_as_people_count_it(tmp_path: Path) -> None:
         assert seen.lift.mean is not None and seen.lift.mean < 0  # fewer for each decision
         assert seen.left_to_lose == seen.promised_loss == 30.0
         assert view.practice is not None and view.practice.explored == explored
+        arms = {arm.name: arm.metrics["complaints"] for arm in arm_views(loop)}
+        assert {name: had.told for name, had in arms.items()} == dict(
+            zip("abc", loop.state.plays, strict=True)
+        )
+        assert arms["c"].mean == 0.0 and arms["c"].upper is not None and arms["c"].upper < 0.05
+        assert arms["a"].lower is not None and 0.0 < arms["a"].lower < 0.1 < (arms["a"].upper or 0.0)
 
 
 def test_an_alarm_says_which_metric_is_worse_and_only_that(tmp_path: Path) -> None:

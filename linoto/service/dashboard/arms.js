@@ -16,12 +16,15 @@ function domainOf(arms, range) {
 /** The mean of an arm, with as many digits as its interval allows. */
 const meanOf = ({ mean, lcb, ucb }) => (mean === null || lcb === null || ucb === null ? number(mean) : within(mean, lcb, ucb).replace("+", ""));
 
+/** What the plays of an arm had of a guardrail. */
+const had = ([name, { mean, lower, upper }]) => el("div", { class: "soft" }, el("bdi", {}, name), ` ${meanOf({ mean, lcb: lower, ucb: upper })} per play`);
+
 function row(arm, domain, reference) {
   const scale = { ...arm, domain, reference };
   return el(
     "tr",
     {},
-    el("td", {}, el("bdi", {}, arm.name), arm.present ? "" : el("span", { class: "soft" }, " (removed)")),
+    el("td", {}, el("bdi", {}, arm.name), arm.present ? "" : el("span", { class: "soft" }, " (removed)"), ...Object.entries(arm.metrics).map(had)),
     el("td", { class: "drawn" }, interval(scale)),
     el("td", { class: "optional fixed" }, meanOf(arm)),
     el("td", { class: "optional items" }, meanOf(arm)),

@@ -16,6 +16,7 @@ function row(metric) {
   const { name, gained, gained_lower: lower, gained_upper: upper, left_to_lose: left, promised_loss: loss, practice } = metric;
   const side = Math.sign(lower) === Math.sign(upper) ? Math.sign(lower) : 0;
   const ends = between(lower, upper).map((text) => difference(text, metric));
+  if (side < 0) ends.reverse();
   const known = practice.explored > 0;
   const best = side === 0 ? "not clear yet" : `${side > 0 ? "✓" : "⚠"} ${difference(within(gained, lower, upper), metric)}`;
   const shut = left === 0 ? "nothing: practice is played" : `${number(left)} of ${number(loss)}`;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,15 @@ from linoto.service.loops.limits import Sum, mean_intervals
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.views import know_intervals, mean_interval
+
+
+class MetricMean(Struct):
+    """What the plays of an arm had of a guardrail, as people count it."""
+
+    told: int
+    mean: float
+    lower: float | None  # of an interval for it, at any time
+    upper: float | None
 
 
 class ArmView(Struct):
@@ -32,11 +42,36 @@ class ArmView(Struct):
     lcb: float | None
     ucb: float | None
     present: bool  # False: it was removed
+    metrics: dict[str, MetricMean]  # by guardrail, of which it has a value
+
+
+class MetricNumbers(NamedTuple):
+    """The values of a guardrail by arm at one moment."""
+
+    name: str
+    limits: Limits
+    totals: dict[int, RewardTotals]
+
+
+def metrics_of_arms(metrics: list[MetricNumbers], arms: list[int]) -> Iterator[dict[str, MetricMean]]:
+    """What each of these arms had of every guardrail."""
+    known = [(each.totals[arm], each.limits) for each in metrics for arm in arms if arm in each.totals]
+    know_intervals(known)
+    for arm in arms:
+        yield {
+            each.name: metric_mean(each.totals[arm], each.limits) for each in metrics if arm in each.totals
+        }
+
+
+def metric_mean(totals: RewardTotals, limits: Limits) -> MetricMean:
+    """The mean of some values, with its interval."""
+    return MetricMean(totals.closed, totals.mean, *(mean_interval(totals, limits) or (None, None)))
 
 
 class ArmNumbers(NamedTuple):
-    """What is known of every arm at one moment; all (k,)."""
+    """What is known of every arm at one moment; all but `metrics` (k,)."""
 
+    metrics: list[MetricNumbers]
     names: list[str]
     plays: list[int]
     pending: Any
@@ -62,8 +97,9 @@ class ArmNumbers(NamedTuple):
                 lcb=finite(self.lcb[i]),
                 ucb=finite(self.ucb[i]),
                 present=bool(self.present[i]),
+                metrics=had,
             )
-            for i in order
+            for i, had in zip(order, metrics_of_arms(self.metrics, order), strict=True)
         ]
 
 
@@ -74,6 +110,7 @@ class ItemNumbers(NamedTuple):
     totals: list[RewardTotals]
     limits: Limits | None
     removed: frozenset[int]
+    metrics: list[MetricNumbers]
 
     def rows(self, limit: int | None = None) -> list[ArmView]:
         """Every item, in the order of the loop; or the most played ones first, and removed ones last."""
@@ -81,9 +118,9 @@ class ItemNumbers(NamedTuple):
         if limit is not None:
             order = sorted(order, key=lambda i: (i in self.removed, -self.totals[i].plays))[:limit]
         know_intervals((self.totals[i], self.limits) for i in order)
-        return [self.row(i) for i in order]
+        return [self.row(*each) for each in zip(order, metrics_of_arms(self.metrics, order), strict=True)]
 
-    def row(self, i: int) -> ArmView:
+    def row(self, i: int, metrics: dict[str, MetricMean]) -> ArmView:
         """One item."""
         totals = self.totals[i]
         lower, upper = mean_interval(totals, self.limits) or (None, None)
@@ -96,19 +133,24 @@ class ItemNumbers(NamedTuple):
             lcb=lower,
             ucb=upper,
             present=i not in self.removed,
+            metrics=metrics,
         )
 
 
 def arm_numbers(loop: Loop) -> ArmNumbers | ItemNumbers:
     """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
+    metrics = [
+        MetricNumbers(name, loop.metrics[name].guardrail.reward_range, deepcopy(kept.arms))
+        for name, kept in loop.state.metrics.items()
+    ]
     if loop.state.items:
         totals = [replace(totals) for totals in loop.state.items]
-        return ItemNumbers(loop.names, totals, loop.limits, loop.arms.removed())
+        return ItemNumbers(loop.names, totals, loop.limits, loop.arms.removed(), metrics)
     agent = loop.agent
     since = loop.state.since_drift
     known = (agent.means, agent.lcb, agent.ucb) if since is None else means_since(loop, since)
     found = (agent.pending, agent.offline.pulls, *known, agent.present)
-    return ArmNumbers(loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))
+    return ArmNumbers(metrics, loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))
 
 
 def means_since(loop: Loop, since: dict[int, RewardTotals]) -> tuple[Floats, Floats, Floats]:

@@ -306,7 +306,7 @@ class Loop(LoopData):
         self._know_arms()
         self.watch = self.arms.watch(agent, self.certificate, self.spec, self.state.references)
 
-    def reopen(self, decisions: Iterable[DecisionMade], unmeasured: Iterable[Unmeasured]) -> None:
+    def reopen(self, decisions: Iterable[DecisionMade], unmeasured: Iterable[Unmeasured] = ()) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""
         self.pending = {event.number: event for event in decisions}
         self.unmeasured = {waiting.decision.number: waiting for waiting in unmeasured}

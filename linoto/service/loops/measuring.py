@@ -13,6 +13,7 @@ from linoto.service.loops.alarms import raise_alarm
 from linoto.service.loops.books import Entry
 from linoto.service.loops.events import DecisionMade, MetricsRecorded
 from linoto.service.loops.loop_data import LoopData, Unmeasured
+from linoto.service.loops.state import RewardTotals
 
 
 def open_metrics(loop: LoopData, event: DecisionMade) -> None:
@@ -54,6 +55,7 @@ def close_one(loop: LoopData, name: str, decision: DecisionMade, value: float | 
     else:
         kept.told += 1
         kept.total += value
+        kept.arms.setdefault(decision.arm, RewardTotals()).add(value, default=False)
         coin = ledger.enter(metric.play(decision), metric.guardrail.turned(value))
     moved = ledger.books.close(Entry(decision.number, False), None, coin)
     due = kept.alarm.update(ledger.evidence(state.decided, moved), loop.watch.threshold)

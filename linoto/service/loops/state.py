@@ -93,6 +93,7 @@ class MetricBooks(Struct):
     told: int = 0
     lost: int = 0
     total: float = 0.0  # of the values that were told, as people count them
+    arms: dict[int, RewardTotals] = field(default_factory=dict)  # the same by arm
     practice: PracticeBooks = field(default_factory=PracticeBooks)
     books: Books = field(default_factory=Books)
     alarm: AlarmState = field(default_factory=AlarmState)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from helpers.dashboard import LOG, NASTY, Page
 
@@ -32,6 +34,8 @@ def test_reward_and_metrics_stand_in_one_table_and_an_alarm_names_its_metric(
     assert [row.split()[0] for row in rows] == ["clicks", "complaints", NASTY.split()[0]]
     assert "⚠" in rows[1] and "more" in rows[1] and "of 400" in rows[1]
     assert "remove the arm that is to blame" in page.text("[data-alarms]")
+    blamed = re.compile(r"^c\ncomplaints 1(\.0+)? per play", re.MULTILINE)
+    page.until(lambda: blamed.search(page.text("[data-arms]")))
     assert "that complaints would be better with practice" in page.text("[data-watch]")
     assert not page.run("return window.hacked")
     plain = client.create("no-rails", arms=["a", "b"], policy=linoto.LinUCB(), default_reward=0.0)
