@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,11 +19,12 @@ from linoto.service.loops.records import naming, recover
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection
 from linoto.service.storage.database import open_exclusively
+from linoto.service.storage.places import Place
 
 BACKUPS = "backups, exports and logs that were made before still hold it: they are yours to delete"
 
 
-def forget(path: Path, wanted: Mapping[str, str], *, loop: str | None = None) -> Iterator[str]:
+def forget(path: Place, wanted: Mapping[str, str], *, loop: str | None = None) -> Iterator[str]:
     """Erase contexts, their features, reasons and keys of decisions that were asked for with these fields.
 
     A line per loop says how many; no server may use the database meanwhile. The file is written anew, and its
@@ -38,8 +38,8 @@ def forget(path: Path, wanted: Mapping[str, str], *, loop: str | None = None) ->
             raise ValueError(f"there is no loop {loop!r}")
         for row in rows:
             yield from forget_in(connection, recover(connection, row), wanted)
-        connection.shrink()
-    yield f"{path}: written anew without it; {BACKUPS}"
+        also = connection.rewrite()
+    yield f"{path}: written anew without it; {also}{BACKUPS}"
 
 
 def forget_in(connection: Connection, loop: Loop, wanted: Mapping[str, str]) -> Iterator[str]:

@@ -15,11 +15,16 @@ from pathlib import Path
 import pytest
 from helpers.forks import run_forked
 from helpers.loops import decide, digests, reward, run_mixed_traffic
+from helpers.loops_with_contexts import POLICIES
+from helpers.loops_with_contexts import spec_of as spec_with_contexts
 from helpers.postgres import Cluster
 from helpers.service_process import FakeClock, create, opened, served
 
 from linoto.client import ServiceError
 from linoto.service.errors import Refused, Unavailable
+from linoto.service.forgetting import forget
+from linoto.service.loops.explanations import recent
+from linoto.service.loops.loop import Loop
 from linoto.service.maintenance import backup, check, rebuild, restored_elsewhere
 from linoto.service.retention import prune
 from linoto.service.server import Service, open_service
@@ -27,6 +32,7 @@ from linoto.service.storage import schema
 from linoto.service.storage.connection import Connection
 from linoto.service.storage.database import open_database
 from linoto.service.storage.places import Address, place_of
+from linoto.service.web.access import create_token
 from linoto.service.web.messages import DecisionResponse, decision_response
 
 DRAWN_ANEW = '{"kind":"drawn"}'
@@ -308,3 +314,22 @@ def test_what_is_shown_of_an_address_has_no_password() -> None:
         place = place_of(url)
         assert isinstance(place, Address) and str(place) == text and "secret" not in repr(place)
     assert place_of("postgres.sqlite") == Path("postgres.sqlite")
+
+
+def test_a_person_is_erased_there_too_and_a_viewer_is_a_role(address: Address) -> None:
+    spec = spec_with_contexts(POLICIES["coin"])
+    with opened(address, clock=FakeClock(), snapshot_every=3) as service:
+        service.store.write_sync(lambda c: service.loops.create(c, loop=Loop.fresh("loop", spec)))
+        service.store.write_sync(lambda c: create_token(c, "board", "viewer", 0.0))
+        for i, country in enumerate(("DE", "Atlantis", "NO", "Atlantis")):
+            made = decide(service, key=f"visit {i}", context={"age": 30, "country": country})
+            reward(service, made.decision_id, 1.0)
+        before = digests(service)
+    lines = list(forget(address, {"country": "Atlantis"}))
+    assert "2 decisions forgotten" in lines[0] and "write-ahead log of the server" in lines[-1]
+    assert "agree" in list(check(address))[-1]
+    with opened(address, clock=FakeClock()) as service:
+        assert digests(service) == before
+        loop = service.loops.get("loop")
+        rows = service.store.read_database(lambda c: recent(c, loop, None, 10))
+        assert [row.context for row in rows if row.key is None] == [{"forgotten": True}] * 2

@@ -83,6 +83,10 @@ class Connection(Protocol):
         """Give back what is free."""
         ...
 
+    def rewrite(self) -> str:
+        """Write all rows anew, so that no place of an older one holds it; what still may, in words."""
+        ...
+
     def begin(self, keys: Keys = ()) -> None:
         """A transaction that writes, and will look these keys up: a hint, which others may be added to."""
         ...

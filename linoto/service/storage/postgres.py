@@ -304,6 +304,12 @@ class ServerConnection:
         for table in ("events", "decisions", "rewards", "late_rewards", "metrics", "snapshots"):
             self.execute(f"VACUUM (ANALYZE) {table}")
 
+    def rewrite(self) -> str:
+        """Other files for the tables; the server keeps its own log."""
+        for table in ("events", "decisions", "snapshots", "bases"):
+            self.execute(f"VACUUM (FULL) {table}")
+        return "the write-ahead log of the server, until it is recycled, and "
+
     def close(self) -> None:
         """End the session."""
         self._raw.close()

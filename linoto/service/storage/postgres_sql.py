@@ -77,7 +77,7 @@ CREATE TABLE bases (
 );
 CREATE TABLE tokens (
     name TEXT COLLATE "C" PRIMARY KEY,
-    role TEXT NOT NULL CHECK (role IN ('reader', 'writer', 'admin')),
+    role TEXT NOT NULL CHECK (role IN ('viewer', 'reader', 'writer', 'admin')),
     digest BYTEA NOT NULL UNIQUE,
     created_at DOUBLE PRECISION NOT NULL,
     rate DOUBLE PRECISION,

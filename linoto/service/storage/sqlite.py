@@ -67,6 +67,11 @@ class FileConnection(sqlite3.Connection):
         self.execute("VACUUM")
         self.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def rewrite(self) -> str:
+        """The file holds no free page then, and the write-ahead file nothing."""
+        self.shrink()
+        return ""
+
     def begin(self, keys: Keys = ()) -> None:
         """A transaction that has the lock from the start; on a disk that cannot be written, one that reads.
 
