@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,26 @@ def test_every_route_says_what_it_does_and_every_query_parameter_what_it_means(d
             assert operation["description"].strip(), path
             silent = [p["name"] for p in operation.get("parameters", []) if not p.get("description")]
             assert silent == [], path
+
+
+def test_every_change_of_the_api_since_0_2_is_listed(description: Any) -> None:
+    """Routes, parameters and fields that came or went, by the description that 0.2.0 gave of itself."""
+    before = json.loads((DOCS.parent / "tests/data/version-0.2/api.json").read_text(encoding="utf-8"))
+    changes = HTTP.partition("## Changes since 0.2")[2]
+    operations = {
+        f"{method.upper()} {path}": operation
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert set(before["routes"]) <= set(operations), "within /v1 nothing is taken away"
+    changed = [f"`{route}`" for route in operations.keys() - set(before["routes"])]
+    for route in before["routes"]:
+        parameters = {p["name"] for p in operations[route].get("parameters", []) if p["in"] == "query"}
+        changed += [f"`{name}`" for name in parameters ^ set(before["parameters"].get(route, []))]
+    rows = "\n".join(line for line in changes.splitlines() if line.startswith("| `"))
+    for shape, fields in before["fields"].items():
+        now = set(description["components"]["schemas"][shape]["properties"])
+        of_shape = " ".join(line for line in rows.splitlines() if line.startswith(f"| `{shape}` |"))
+        changed += [f"{shape}.{name}" for name in now ^ set(fields) if f"`{name}`" not in of_shape]
+    assert [each for each in changed if each not in changes] == []
+    assert description["info"]["version"] == linoto.__version__
