@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from litestar import Litestar
@@ -25,7 +26,9 @@ from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
 from linoto.service.loops.operations import SLICE, SNAPSHOT_EVERY, Clock, Loops
 from linoto.service.maintenance import PG_DUMP
 from linoto.service.sockets import open_socket
-from linoto.service.storage.connection import Connection
+from linoto.service.storage import database
+from linoto.service.storage.clocks import since_boot
+from linoto.service.storage.connection import Connection, InUseError
 from linoto.service.storage.log_files import open_folder
 from linoto.service.storage.places import Address, Place
 from linoto.service.storage.store import BUSY_TIMEOUT, Store
@@ -35,7 +38,7 @@ from linoto.service.web.access_log import with_access_log
 from linoto.service.web.app import make_app
 from linoto.service.web.limits import Limits
 from linoto.service.web.listener import Listener
-from linoto.service.web.loading import Loading
+from linoto.service.web.loading import Loading, StandingBy
 from linoto.service.web.request_ids import WithIds
 from linoto.service.web.tracing import Traced, make_tracer, trace_writes
 from linoto.service.webhook import SECRET, Webhook
@@ -43,6 +46,7 @@ from linoto.service.webhook import SECRET, Webhook
 logger = logging.getLogger("linoto.service")
 REPEATS = Repeats()
 TICK = 1.0  # seconds between two checks for what is due
+LOOK = 0.2  # seconds between two looks at who owns the database
 REST = 2.0  # times as long as closing some took, in which requests have the service to themselves
 
 
@@ -99,11 +103,6 @@ class Service:
             self.loops.close()
 
 
-def since_boot() -> float:
-    """Seconds of a clock that cannot be set and, where there is one, runs while the machine sleeps."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
 def steady_clock(wall: Clock = time.time, steady: Clock = since_boot) -> Clock:
     """The time of day at the start, and from then on a steady clock: setting the time changes nothing."""
     began = wall() - steady()
@@ -124,7 +123,8 @@ def open_service(
     """Own the database and read every loop back, unless that is done later."""
     warm_up_usual()  # once per machine it compiles, which no caller would wait for
     folder = None if logs is None else open_folder(logs)
-    loops, access = Loops(clock or steady_clock(), snapshot_every, closing), Access(rate=rate)
+    loops = Loops(clock or steady_clock(partial(database.now, path)), snapshot_every, closing)
+    access = Access(rate=rate)
     store = Store(path, loops.committed, loops.rolled_back, busy_timeout=busy_timeout)
     try:
         if load:
@@ -154,6 +154,41 @@ async def refresh_tokens(service: Service, every: float = TICK) -> None:
         except Unavailable as error:
             if repeats.is_new(str(error)):
                 logger.error("tokens cannot be read", extra={"error": str(error)})
+
+
+async def watch_owner(service: Service, every: float = LOOK) -> None:
+    """End where another server has taken over: whoever restarts this one lets it stand by."""
+    while True:
+        await asyncio.sleep(every)
+        service.store.check_owned()
+
+
+def practise() -> None:
+    """Make an application once: what is loaded for the first one is there when it must be quick."""
+    with TemporaryDirectory() as folder:
+        service = open_service(Path(folder) / "practice.sqlite")
+        try:
+            _ = service.app
+        finally:
+            service.close()
+
+
+async def stand_by(address: Address, settings: Settings, listening: socket.socket, tls: Tls | None) -> None:
+    """Answer that another server owns the database, until it can be had."""
+    logger.info("standing by", extra={"db": str(address)})
+    context = None if tls is None else tls.context
+    listener = Listener(WithIds(StandingBy()), listening.dup(), settings.limits, context)
+    on_signals(lambda: os._exit(0))
+    listener.start()
+    watching, candidate = asyncio.create_task(listener.watch()), database.candidate(address)
+    try:
+        await asyncio.to_thread(practise)
+        while not await asyncio.to_thread(candidate.is_free):
+            await asyncio.sleep(LOOK)
+    finally:
+        candidate.close()
+        await listener.close(LOOK, asyncio.Event())
+        watching.cancel()
 
 
 async def tick(service: Service, every: float = TICK) -> None:
@@ -196,7 +231,7 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     address, port = listening.getsockname()[:2]
     check_address(address, service.access)
     service.access.local = address in LOOPBACK
-    loading = Loading(service.loops.by_name)
+    loading = Loading(service.loops.by_name, service.store.is_owned)
     app = with_access_log(service.app) if settings.access_log else service.app
     served = WithIds(traced(service, loading) if settings.traces else loading)
     listener = Listener(served, listening, settings.limits, None if tls is None else tls.context)
@@ -214,7 +249,7 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
         loading.app = app
         host = f"[{address}]" if ":" in address else address
         announce(service, f"{'http' if tls is None else 'https'}://{host}:{port}")
-        background = [tick(service), refresh_tokens(service)]
+        background = [tick(service), refresh_tokens(service), watch_owner(service)]
         if settings.demo:
             background.append(traffic.run_traffic(service.loops, service.store, pace=settings.pace))
         if service.webhook is not None:
@@ -326,17 +361,24 @@ def run(
     settings = Settings(**options)
     log_to_stderr(settings.log_format)
     tls = tls_of(settings.tls_cert, settings.tls_key)
-    service = open_service(
-        path,
-        clock=clock,
-        snapshot_every=settings.snapshot_every,
-        logs=settings.logs,
-        rate=settings.rate,
-        load=False,
-    )
+    opened, service = listening, None
+    while service is None:
+        try:
+            service = open_service(
+                path,
+                clock=clock,
+                snapshot_every=settings.snapshot_every,
+                logs=settings.logs,
+                rate=settings.rate,
+                load=False,
+            )
+        except InUseError:
+            assert isinstance(path, Address)
+            opened = opened or open_socket(settings.host, settings.port, {})
+            asyncio.run(stand_by(path, settings, opened, tls))
     drained = True
     try:
-        opened = listening or open_socket(settings.host, settings.port, {})
+        opened = opened or open_socket(settings.host, settings.port, {})
         drained = asyncio.run(serve(service, settings, opened, tls))
     finally:
         service.close(snapshots=drained)

@@ -17,6 +17,10 @@ class InDoubtError(OSError):
     """Nobody can tell whether a transaction was kept."""
 
 
+class InUseError(OSError):
+    """Another server owns the database; it may end, and others wait for that."""
+
+
 class Rows(Protocol):
     """The answer to a statement."""
 
@@ -113,6 +117,10 @@ class Engine(Protocol):
     def connection(self) -> Connection: ...
     @property
     def remote(self) -> bool: ...  # whether a statement waits for a network
+    @property
+    def leased(self) -> bool: ...  # whether nobody else can have taken the database over
+    @property
+    def replaced(self) -> bool: ...  # whether somebody has, for good
 
     def prepare(self) -> None:
         """Make the tables of a new database, or refuse one that is not ours."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
@@ -27,6 +28,18 @@ def own(place: Place) -> Engine:
         engine: Engine = postgres().DatabaseServer(place)
         return engine
     return sqlite.DatabaseFile(place)
+
+
+def candidate(address: Address) -> Any:
+    """What says when a database that another server owns can be had."""
+    return postgres().Candidate(address)
+
+
+def now(place: Place) -> float:
+    """The time of day: that of the server where there is one, which all who may take over agree on."""
+    if isinstance(place, Address):
+        return float(postgres().now(place))
+    return time.time()
 
 
 def open_database(

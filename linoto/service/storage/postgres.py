@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,11 +20,22 @@ from psycopg.pq import TransactionStatus
 
 from linoto.service.errors import invalid
 from linoto.service.storage import postgres_sql as own_sql
-from linoto.service.storage.connection import NEVER, Answered, InDoubtError, Keys, Row, Rows, Table
+from linoto.service.storage.clocks import since_boot
+from linoto.service.storage.connection import (
+    NEVER,
+    Answered,
+    InDoubtError,
+    InUseError,
+    Keys,
+    Row,
+    Rows,
+    Table,
+)
 from linoto.service.storage.places import Address
 from linoto.service.storage.schema import SECRET_BYTES
 
 OLDEST = 150000  # of the versions of PostgreSQL
+LEASE, BEAT = 3.0, 0.5  # seconds that an owner may be silent for, and between two signs of life
 LOCK_WAIT, LOCK_RETRY = 1.0, 0.05  # seconds: the session of a server that was killed may end after it
 IDLE = 4  # sessions that are kept for the next reader
 AT_ONCE = 5000  # rows that are fetched together where an answer may be larger than memory
@@ -78,6 +90,13 @@ def translated(statement: str) -> bytes:
     return re.sub(r"\?", lambda _: f"${next(numbers)}", statement).encode()
 
 
+def now(address: Address) -> float:
+    """The time of the server."""
+    with open_session(address, readonly=True) as raw:
+        row = raw.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+    return float(row[0]) if row else 0.0
+
+
 class ServerConnection:
     """A session of PostgreSQL, opened again where it was lost; rows that are appended are written at once.
 
@@ -89,7 +108,7 @@ class ServerConnection:
     def __init__(self, address: Address, *, readonly: bool = False, owner: bool = False) -> None:
         self.address, self.total_changes = address, 0
         self._readonly, self._owner = readonly, owner
-        self._fence: int | None = None  # which server in a row this is
+        self.fence: int | None = None  # which server in a row this is
         self._kept: dict[int, int] = {}  # the last event of each loop that was committed here
         self._names = count()
         self._forget()
@@ -123,14 +142,14 @@ class ServerConnection:
         end = time.monotonic() + LOCK_WAIT
         while not raw.execute(own_sql.TRY_LOCK.encode()).fetchone()[0]:  # type: ignore[index]
             if time.monotonic() > end:
-                raise OSError(IN_USE.format(self.address))
+                raise InUseError(IN_USE.format(self.address))
             time.sleep(LOCK_RETRY)
-        if self._fence is not None:
+        if self.fence is not None:
             self._check_unchanged(raw)
 
     def _check_unchanged(self, raw: Raw) -> None:
         """Refuse a database that others have written to, or another in its place that lacks events."""
-        if raw.execute(own_sql.FENCE).fetchone() != (self._fence,):
+        if raw.execute(own_sql.FENCE).fetchone() != (self.fence,):
             raise OSError(f"another server has owned the database {self.address} meanwhile: restart this one")
         seqs = list(self._kept.values())
         for (loop,) in raw.execute(own_sql.LOST.encode(), (list(self._kept), seqs)):
@@ -139,9 +158,10 @@ class ServerConnection:
                 "is this an older copy? Restart the service to go on with it"
             )
 
-    def raise_fence(self) -> None:
+    def raise_fence(self) -> int:
         """This server comes after all others."""
-        self._fence = int(self.execute(own_sql.NEXT_FENCE).fetchone()[0])
+        self.fence = int(self.execute(own_sql.NEXT_FENCE).fetchone()[0])
+        return self.fence
 
     def _session(self) -> Raw:
         """The session, or another one if it was lost."""
@@ -300,9 +320,9 @@ class ServerConnection:
         return int(self.execute("SELECT pg_database_size(current_database())").fetchone()[0])
 
     def shrink(self) -> None:
-        """Let the space of what was deleted be used again."""
+        """Write the tables anew, without what was deleted or overwritten; nobody else uses them meanwhile."""
         for table in ("events", "decisions", "rewards", "late_rewards", "metrics", "snapshots"):
-            self.execute(f"VACUUM (ANALYZE) {table}")
+            self.execute(f"VACUUM (FULL, ANALYZE) {table}")
 
     def rewrite(self) -> str:
         """Other files for the tables; the server keeps its own log."""
@@ -372,6 +392,63 @@ class Reading(ServerConnection):
             self._pool.append(self)
 
 
+class Lease(threading.Thread):
+    """Says that the owner of a database lives, in a session of its own; and knows until when that holds."""
+
+    def __init__(self, address: Address, fence: int) -> None:
+        super().__init__(name="linoto-lease", daemon=True)
+        self.address, self.fence = address, fence
+        self.until, self.replaced = since_boot() + LEASE, False
+        self._end = threading.Event()
+
+    def run(self) -> None:
+        """Until it is told to end, or another server has taken over."""
+        raw: Raw | None = None
+        while not self.replaced and not self._end.wait(BEAT):
+            sent = since_boot()
+            try:
+                raw = open_session(self.address, readonly=False) if raw is None or raw.closed else raw
+                self.replaced = raw.execute(own_sql.BEAT.encode(), (self.fence,)).rowcount == 0
+                self.until = sent + (0.0 if self.replaced else LEASE)
+            except (psycopg.Error, OSError):
+                self.until = 0.0  # the database may have another owner when it can be reached again
+        if raw is not None:
+            raw.close()
+
+    def end(self) -> None:
+        """No more signs."""
+        self._end.set()
+        if self.ident is not None:
+            self.join()
+
+
+class Candidate:
+    """A server that waits until a database has no owner, or one that has been silent for too long."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._raw: Raw | None = None
+
+    def is_free(self) -> bool:
+        """Whether it can be had now; the session of a silent owner is ended, so that it can be soon."""
+        try:
+            if self._raw is None or self._raw.closed:
+                self._raw = open_session(self.address, readonly=False)
+            raw = self._raw
+            if raw.execute(own_sql.TRY_LOCK.encode()).fetchone() == (True,):
+                raw.execute(own_sql.UNLOCK.encode())
+                return True
+            raw.execute(own_sql.END_SILENT.encode(), (LEASE,))
+        except (psycopg.Error, OSError):
+            return False
+        return False
+
+    def close(self) -> None:
+        """End its session."""
+        if self._raw is not None:
+            self._raw.close()
+
+
 class DatabaseServer:
     """A database that one server owns."""
 
@@ -382,12 +459,24 @@ class DatabaseServer:
         self.address = address
         self.connection = ServerConnection(address, owner=True)
         self._idle: list[Reading] = []
+        self._lease: Lease | None = None
+
+    @property
+    def leased(self) -> bool:
+        """Whether the last sign of life is young enough."""
+        return self._lease is None or since_boot() < self._lease.until
+
+    @property
+    def replaced(self) -> bool:
+        """Whether another server is the owner now."""
+        return self._lease is not None and self._lease.replaced
 
     def prepare(self) -> None:
         """Make the tables, or refuse what is not ours."""
         try:
             self.connection.prepare(create=True)
-            self.connection.raise_fence()
+            self._lease = Lease(self.address, self.connection.raise_fence())
+            self._lease.start()
         except psycopg.Error as error:
             raise OSError(f"cannot use the database {self.address}: {one_line(error)}") from error
 
@@ -420,6 +509,8 @@ class DatabaseServer:
 
     def release(self) -> None:
         """End all sessions."""
+        if self._lease is not None:
+            self._lease.end()
         for connection in self._idle:
             connection._raw.close()
         self.connection.close()

@@ -250,7 +250,7 @@ class DatabaseFile:
     """A file that one server owns, and the connection that writes."""
 
     errors = (sqlite3.Error, OSError)
-    remote = False
+    remote, leased, replaced = False, True, False
 
     def __init__(self, path: Path) -> None:
         self.path = path

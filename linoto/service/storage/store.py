@@ -29,6 +29,7 @@ MOST_WAITING = 4096  # jobs in the queue; more are refused
 logger = logging.getLogger("linoto.service")
 FULL_OR_BROKEN = "the database could not be used, nothing was kept: {}"
 IN_DOUBT = "this may have been kept or not, which a request with the same key finds out: {}"
+NOT_OWNED = "another server may have taken it over"
 CLOSING = 5.0  # seconds that a transaction may take which is open at the end
 
 
@@ -185,6 +186,15 @@ class Store:
         self._transaction.acquire(timeout=CLOSING)  # a batch that nobody runs any more keeps it
         self._engine.release()
 
+    def is_owned(self) -> bool:
+        """Whether what is in memory is what is on disk: not where another server may have taken over."""
+        return self._engine.leased
+
+    def check_owned(self) -> None:
+        """An error where another server has taken over: what is in memory is of no use any more."""
+        if self._engine.replaced:
+            raise OSError(f"another server has taken over the database {self.path}")
+
     @property
     def waiting(self) -> int:
         """Jobs in the queue."""
@@ -214,6 +224,10 @@ class Store:
     def _next_batch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run what waits, and hand the commit to the writer."""
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+        if not self._engine.leased:
+            set_errors(batch, OSError(NOT_OWNED))
+            self._answer(loop, batch)
+            return
         if self._engine.remote and (self._memory_ahead or not all(queued.memory for queued in batch)):
             self._writer.submit(self._look_ahead, loop, batch)
             return

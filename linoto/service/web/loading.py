@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from typing import Any
 
 from linoto.service.web.messages import error_body
 
 ALIVE = (200, b"text/plain; charset=utf-8", b"ok")
+NOT_OWNED = "another server may have taken the database over: ask again, there or here"
+STANDING_BY = "another server owns the database: this one takes over when it ends"
 
 
 class Loading:
     """Passes requests on once there is an application; until then only `/healthz` is answered with 200."""
 
-    def __init__(self, loaded: Sized) -> None:
+    def __init__(self, loaded: Sized, is_owned: Callable[[], bool] = lambda: True) -> None:
         self.loaded = loaded  # the loops so far
+        self.is_owned = is_owned  # whether what is in memory may be shown
         self.app: Any = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
-        if self.app is not None:
+        if self.app is not None and self.is_owned():
             await self.app(scope, receive, send)
             return
         status, kind, body = (
@@ -29,6 +32,21 @@ class Loading:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
+    def _why_not(self) -> tuple[str, str]:
+        """The code and the message of the answer."""
+        if self.app is not None:
+            return "unavailable", NOT_OWNED
+        return "loading", f"the loops are being read, {len(self.loaded)} so far: ask again"
+
     def _not_ready(self, id: str | None) -> tuple[int, bytes, bytes]:
-        message = f"the loops are being read, {len(self.loaded)} so far: ask again"
-        return 503, b"application/json", error_body("loading", message, id)
+        return 503, b"application/json", error_body(*self._why_not(), id)
+
+
+class StandingBy(Loading):
+    """The application of a server that waits until the database has no owner."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def _why_not(self) -> tuple[str, str]:
+        return "standby", STANDING_BY

@@ -1,0 +1,111 @@
+"""Servers on one database: one owns it, the others wait, and take over whatever becomes of it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.postgres import Cluster
+from helpers.service_process import Server
+
+from linoto.service.maintenance import check
+from linoto.service.storage.places import Address
+
+PATIENCE = 60.0  # seconds after which a test gives up; how long a takeover takes is measured elsewhere
+
+
+@pytest.fixture
+def address(postgres: Cluster) -> Iterator[Address]:
+    found = postgres.database()
+    yield found
+    postgres.drop(found)
+
+
+def ask(server: Server, path: str) -> tuple[int, dict[str, Any]]:
+    """What a server says to one request; 0 where it is not there."""
+    try:
+        with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            body = answer.read()
+        return answer.status, json.loads(body) if body.startswith(b"{") else {}
+    except (OSError, http.client.HTTPException):
+        return 0, {}
+
+
+def until(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+@contextmanager
+def two_servers(address: Address, folder: Path) -> Iterator[tuple[Server, Server]]:
+    """The owner, with a loop in which five decisions were made, and one that waits."""
+    first = Server(address, log=folder / "first.log")
+    servers = [first]
+    try:
+        first.wait()
+        with closing(first.client()) as client:
+            client.create("loop", arms=["a", "b"], policy={"type": "LinUCB"}, default_reward=0.0)
+            for number in range(5):
+                made = client.decide("loop", key=str(number))
+                client.reward("loop", made.decision_id, 1.0)
+        second = Server(address, log=folder / "second.log")
+        servers.append(second)
+        until(lambda: ask(second, "/readyz")[1].get("error", {}).get("code") == "standby")
+        assert ask(second, "/healthz")[0] == 200
+        yield first, second
+    finally:
+        for server in servers:
+            if server.process.poll() is None:
+                os.kill(server.process.pid, signal.SIGCONT)
+            server.kill()
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_another_server_takes_over_when_the_owner_ends(address: Address, tmp_path: Path, end: str) -> None:
+    with two_servers(address, tmp_path) as (first, second):
+        with closing(first.client()) as client:
+            last = client.decide("loop", key="last")
+        first.kill() if end == "kill" else first.stop()
+        until(lambda: ask(second, "/readyz")[0] == 200)
+        with closing(second.client()) as client:
+            assert client.decide("loop", key="last") == last
+            assert client.decide("loop", key="next").decision_id == "1-7"
+            assert client.loop("loop")["decisions"] == 7
+        second.stop()
+    assert list(check(address))[1] == "loop: 12 events, snapshot, replay and tables agree"
+
+
+def test_an_owner_that_stood_still_is_replaced_and_answers_nothing_afterwards(
+    address: Address, tmp_path: Path
+) -> None:
+    """What it had in memory is old when it goes on: neither numbers nor repeated keys come from there."""
+    with two_servers(address, tmp_path) as (first, second):
+        os.kill(first.process.pid, signal.SIGSTOP)
+        until(lambda: ask(second, "/readyz")[0] == 200)
+        with closing(second.client()) as client:
+            assert client.decide("loop", key="next").decision_id == "1-6"
+        os.kill(first.process.pid, signal.SIGCONT)
+        answers = []
+
+        def has_ended() -> bool:
+            answers.append(ask(first, "/v1/loops/loop")[0])
+            return first.process.poll() is not None
+
+        until(has_ended)
+        assert set(answers) <= {0, 503}
+        assert first.process.wait() == 1
+        assert "another server has taken over" in (tmp_path / "first.log").read_text()
+        with closing(second.client()) as client:
+            assert client.loop("loop")["decisions"] == 6
