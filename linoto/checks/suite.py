@@ -69,9 +69,10 @@ def all_checks(policy: Policy) -> Iterator[tuple[str, Law]]:
     """The laws that apply to a policy, each with its name: for `pytest.mark.parametrize`."""
     rounds = InRounds(policy=policy) if in_rounds.plays_rounds(policy) else None
     for applies, laws in LAWS:
-        here, there = applies(policy), rounds is not None and applies(rounds)
+        here = applies(policy)
+        there = here and rounds is not None and applies(rounds)
         for law in laws:
-            if here and there and law not in OF_ARMS_THAT_STAY:
+            if there and law not in OF_ARMS_THAT_STAY:
                 yield law.__name__, both_ways(law)
             elif here:
                 yield law.__name__, law

@@ -31,5 +31,6 @@ def is_deterministic(policy: Policy) -> bool:
     """Policies that play the same whatever the seed, on arms that no log has to tell apart."""
     if not takes_any_arms(policy) or getattr(policy, "scores_by_arm", False):  # unplayed arms tie
         return False
-    runs = [problem_for(policy).arms_played(policy, seed) for seed in range(4)]
-    return all(arms == runs[0] for arms in runs)
+    problem = problem_for(policy)
+    arms = problem.arms_played(policy, 0)
+    return all(problem.arms_played(policy, seed) == arms for seed in (1, 2, 3))

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.audit_logs import ACTIONS, PULLS, THETA, K, draw_log
+from helpers.chance import most
+from helpers.selection import sizes
 
 from linoto.audit.fit import lack_of_fit
 from linoto.audit.noise import arm_intervals, estimate_noise
@@ -16,13 +18,14 @@ from linoto.core.offline import Offline
 from linoto.logs.sums import Propensities
 
 
-def test_the_test_of_linearity_keeps_its_size() -> None:
-    """2000 linear worlds: a binomial(2000, 0.05) leaves [62, 139] with probability 1e-4."""
+@pytest.mark.parametrize("worlds", sizes(400, 2000))
+def test_the_test_of_linearity_keeps_its_size(worlds: int) -> None:
+    """Linear worlds: by chance there are too many or too few alarms once in 10,000."""
     p = np.array(
-        [lack_of_fit(ACTIONS, draw_log(ACTIONS @ THETA, PULLS, seed)).p for seed in range(2000)]  # type: ignore[union-attr]
+        [lack_of_fit(ACTIONS, draw_log(ACTIONS @ THETA, PULLS, seed)).p for seed in range(worlds)]  # type: ignore[union-attr]
     )
-    assert 62 <= (p < 0.05).sum() <= 139
-    assert 0.47 < p.mean() < 0.53  # uniform; its standard error is 0.0065
+    assert worlds - most(worlds, 0.95, 5e-5) <= (p < 0.05).sum() <= most(worlds, 0.05, 5e-5)
+    assert abs(p.mean() - 0.5) < 4.6 * (12 * worlds) ** -0.5  # uniform: once in 200,000
 
 
 def test_the_test_of_linearity_has_power() -> None:
@@ -156,13 +159,14 @@ def test_only_asked_arms_have_bounded_intervals_and_a_contradicted_range_has_non
     assert np.array_equal(arm_intervals(log, wrong), arm_intervals(log), equal_nan=True)
 
 
-def test_propensities_that_cannot_be_right_are_named() -> None:
-    """False alarms at 0.01: a binomial(2000, 0.01) exceeds 40 with probability 2e-5. The wrong arm is 17
+@pytest.mark.parametrize("logs", sizes(400, 2000))
+def test_propensities_that_cannot_be_right_are_named(logs: int) -> None:
+    """False alarms at 0.01: by chance there are too many once in 50,000. The wrong arm is 17
     standard errors off and always named."""
     rng = np.random.default_rng(0)
     chances, told = np.array([0.5, 0.3, 0.2]), np.array([0.5, 0.3, 0.3])
     alarms = 0
-    for _ in range(2000):
+    for _ in range(logs):
         pulls = rng.multinomial(5000, chances)
         right, wrong = (
             Propensities(low=0.2, high=0.5, inverse=pulls / p, inverse_squares=pulls / p**2)
@@ -170,18 +174,19 @@ def test_propensities_that_cannot_be_right_are_named() -> None:
         )
         alarms += bool(find_miscalibrated(right, 5000).size)
         assert 2 in find_miscalibrated(wrong, 5000)
-    assert alarms <= 40
+    assert alarms <= most(logs, 0.01, 2e-5)
 
 
-def test_rare_arms_of_a_uniform_log_have_right_propensities() -> None:
-    """Ten pulls of each of 100 arms: a variance estimated from them raised an alarm in two logs of three. A
-    binomial(1000, 0.01) exceeds 24 with probability 4e-5."""
+@pytest.mark.parametrize("logs", sizes(200, 1000))
+def test_rare_arms_of_a_uniform_log_have_right_propensities(logs: int) -> None:
+    """Ten pulls of each of 100 arms: a variance estimated from them raised an alarm in two logs of three.
+    By chance there are too many once in 20,000."""
     rng, alarms = np.random.default_rng(19), 0
-    for _ in range(1000):
+    for _ in range(logs):
         pulls = rng.multinomial(1000, np.full(100, 0.01)).astype(float)
         told = Propensities(low=0.01, high=0.01, inverse=100 * pulls, inverse_squares=1e4 * pulls)
         alarms += bool(find_miscalibrated(told, 1000).size)
-    assert alarms <= 24
+    assert alarms <= most(logs, 0.01, 5e-5)
 
 
 def test_propensities_that_change_from_row_to_row_may_be_right() -> None:

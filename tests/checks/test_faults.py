@@ -147,6 +147,19 @@ class Remembers(LeaderAgent):
         super().learn(arm, reward)
 
 
+class RemembersInAnArray(LeaderAgent):
+    def __init__(self, *start: Any) -> None:
+        super().__init__(*start)
+        self.history, self.rounds = np.zeros(1), 0
+
+    def learn(self, arm: int, reward: float) -> None:
+        if self.rounds == self.history.size:
+            self.history = np.resize(self.history, 2 * self.rounds)
+        self.history[self.rounds] = reward
+        self.rounds += 1
+        super().learn(arm, reward)
+
+
 class NeedsTwoArms(LeaderAgent):
     def select(self) -> int:
         np.partition(self.scores(), -2)
@@ -362,6 +375,7 @@ BROKEN: list[tuple[Any, set[str]]] = [
     (Borrows(), {"inputs_are_not_aliased"}),
     (Leader(SharedAlarm), {"agents_are_independent"}),
     (Leader(Remembers), {"memory_is_constant"}),
+    (Leader(RemembersInAnArray), {"memory_is_constant"}),
     (Leader(NeedsTwoArms), {"one_arm"}),
     (Leader(NeedsTwoFeatures), {"one_feature"}),
     (Leader(NeedsALog), {"empty_log"}),

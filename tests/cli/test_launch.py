@@ -116,7 +116,7 @@ def ab_log(seed: int, rows: int = 600) -> str:
 def test_the_simplest_log_needs_no_second_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No budget either: it takes the one that the preview finds best."""
     (files / "orders.csv").write_text(ab_log(3))
-    assert run("launch", "orders.csv", "--action", "variant", "--reward", "order", "--horizon", "1500") == 0
+    assert run("launch", "orders.csv", "--action", "variant", "--reward", "order", "--horizon", "800") == 0
     out = capsys.readouterr().out
     commands = [shlex.split(line) for line in re.findall(r"^\$ linoto (.*)", out, re.MULTILINE)]
     assert [command[0] for command in commands] == ["audit", "preview", "certificate", "create"]

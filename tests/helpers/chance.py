@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import comb
+from math import exp, lgamma, log, log1p
 
 ALARM = 1e-6
 
@@ -11,6 +11,7 @@ def most(runs: int, rate: float, alarm: float = ALARM) -> int:
     """The least c with P(Binomial(runs, rate) > c) <= alarm: the false-alarm rate of one comparison."""
     tail, c = 0.0, runs
     while tail <= alarm:
-        tail += comb(runs, c) * rate**c * (1 - rate) ** (runs - c)
+        ways = lgamma(runs + 1) - lgamma(c + 1) - lgamma(runs - c + 1)
+        tail += exp(ways + c * log(rate) + (runs - c) * log1p(-rate))
         c -= 1
     return c + 1

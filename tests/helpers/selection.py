@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -27,3 +28,8 @@ def spread(count: int, few: int) -> set[int]:
     if few >= count:
         return set(range(count))
     return {round(place * (count - 1) / max(1, few - 1)) for place in range(few)}
+
+
+def sizes(fast: int, slow: int) -> list[Any]:
+    """The size of a statistical test in make test, and that in make test-slow: for `parametrize`."""
+    return [fast, pytest.param(slow, marks=pytest.mark.slow)]

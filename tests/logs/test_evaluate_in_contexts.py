@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.chance import most
+from helpers.selection import sizes
 
 import linoto
 from linoto import Category, Numeric, Recipe, Rows, evaluate, read_rows
@@ -297,15 +299,16 @@ def without_signal(rng: np.random.Generator, n: int, items: str, *, contexts: bo
     ],
 )
 @pytest.mark.few(1)
-def test_intervals_of_a_greedy_target_cover(folds: int, contexts: bool) -> None:
+@pytest.mark.parametrize("logs", sizes(30, 60))
+def test_intervals_of_a_greedy_target_cover(folds: int, contexts: bool, logs: int) -> None:
     """The best item of all other rows has the luck of its own row against it: with 40 folds such intervals
-    missed in 30 % of logs, with 5 in 7 to 11 %. More than 10 of 60 at 5 %: 2e-4."""
+    missed in 30 % of logs, with 5 in 7 to 11 %. By chance more than 5 % do once in 5,000."""
     rng = np.random.default_rng(7)
     missed = dict.fromkeys(METHODS, 0)
-    for _ in range(60):
+    for _ in range(logs):
         for found in evaluate(without_signal(rng, 80, "AB", contexts=contexts), "greedy", folds=folds):
             missed[found.method] += not found.low <= 0.5 <= found.high
-    assert max(missed.values()) <= 10, missed
+    assert max(missed.values()) <= most(logs, 0.05, 2e-4), missed
 
 
 @pytest.mark.slow

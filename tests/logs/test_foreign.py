@@ -314,8 +314,8 @@ def test_commands_read_an_open_bandit_table(
 ) -> None:
     path, _ = open_bandit
     page = path.with_name("page.html")
-    words = ("--format", "open-bandit", "--reward-range", 0, 1, "--out", page)
-    assert run("audit", path, *words) == 0
+    words = ("--format", "open-bandit", "--reward-range", 0, 1)
+    assert run("audit", path, *words, "--out", page) == 0
     assert "linoto audit all.csv --format open-bandit --reward-range 0 1" in page.read_text()
     assert run("audit", path, *words, "--cross", "item_feature_1", "position") == 0
     assert "What the best items by the log's own model would have earned" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.chance import most
 from helpers.logged_rows import ALL, TARGET, logged
+from helpers.selection import sizes
 
 from linoto import Gated, LinearBandit, LinLCB, LinUCB, Offline, Tolerance, simulate
 from linoto.logs.evaluate import Estimate, Interval, evaluate, ips, replay
@@ -82,8 +83,9 @@ def test_replay_drives_the_agent_as_its_own_loop_would() -> None:
     assert found.used == len(earned)
 
 
-# The interval of a policy that learns is about the arms it played: 120 logs, level 0.8.
-def test_the_interval_of_a_replayed_policy_covers_the_means_of_its_arms() -> None:
+# The interval of a policy that learns is about the arms it played, at level 0.8.
+@pytest.mark.parametrize("logs", sizes(50, 120))
+def test_the_interval_of_a_replayed_policy_covers_the_means_of_its_arms(logs: int) -> None:
     bandit = LinearBandit(actions=[[1.0, 0.0], [0.0, 1.0]], theta=[0.3, 0.6], rewards="bernoulli")
     missed = dict.fromkeys(("auto", "normal", "hoeffding"), 0)
 
@@ -105,7 +107,7 @@ def test_the_interval_of_a_replayed_policy_covers_the_means_of_its_arms() -> Non
 
             return Agent()
 
-    for seed in range(120):
+    for seed in range(logs):
         for kind in missed:
             policy = Watched()
             interval = Interval(kind=kind, level=0.8, reward_range=(0, 1))  # type: ignore[arg-type]
@@ -113,9 +115,9 @@ def test_the_interval_of_a_replayed_policy_covers_the_means_of_its_arms() -> Non
             found = replay(rows, policy, actions=bandit.actions, interval=interval)
             truth = bandit.means[policy.played].mean()
             missed[kind] += not found.low <= truth <= found.high
-    assert missed["auto"] <= most(120, 0.2)
-    assert missed["hoeffding"] <= most(120, 0.2)
-    assert missed["normal"] <= most(120, 0.22)  # a little more than its limit is allowed for
+    assert missed["auto"] <= most(logs, 0.2)
+    assert missed["hoeffding"] <= most(logs, 0.2)
+    assert missed["normal"] <= most(logs, 0.22)  # a little more than its limit is allowed for
 
 
 def test_an_agent_of_fixed_arms_is_a_target() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from linoto.pages.figures import experiments as figures
 from linoto.pages.figures.pieces import colour_of, save, styled, write_svg
 
 EXPERIMENTS = {experiment.name: experiment for group in paper.FIGURES.values() for experiment in group}
+PANEL = replace(EXPERIMENTS["horizon"], settings=EXPERIMENTS["horizon"].settings[:1])
 
 
 def formula(setting: Setting, label: str, run: int, rounds: Floats) -> Floats:
@@ -35,7 +37,7 @@ def test_every_experiment_has_a_figure(name: str, runs: int) -> None:
 
 def test_the_same_results_are_the_same_files(tmp_path: Path) -> None:
     for name in ("once", "again"):
-        results = fake_results(EXPERIMENTS["horizon"], formula)
+        results = fake_results(PANEL, formula)
         paths = save(figures.draw(results), tmp_path / name)
         assert [path.suffix for path in paths] == [".png", ".svg"]
     for suffix in (".png", ".svg"):
@@ -45,7 +47,7 @@ def test_the_same_results_are_the_same_files(tmp_path: Path) -> None:
 def test_an_svg_has_the_bytes_that_matplotlib_would_save() -> None:
     with styled():
         once, buffer = StringIO(), StringIO()
-        results = fake_results(EXPERIMENTS["horizon"], formula, runs=1)
+        results = fake_results(PANEL, formula, runs=1)
         write_svg(figures.draw(results), once)
         figures.draw(results).savefig(buffer, format="svg", metadata={"Date": None})
     assert once.getvalue() == buffer.getvalue()
@@ -53,7 +55,7 @@ def test_an_svg_has_the_bytes_that_matplotlib_would_save() -> None:
 
 def test_the_user_s_own_style_changes_nothing(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
-    results = fake_results(EXPERIMENTS["horizon"], formula)
+    results = fake_results(PANEL, formula)
     save(figures.draw(results), tmp_path / "plain")
     with matplotlib.rc_context({"lines.linewidth": 9, "axes.facecolor": "black", "font.size": 30}):
         save(figures.draw(results), tmp_path / "styled")

@@ -89,7 +89,8 @@ def test_the_page_needs_nothing_from_elsewhere_and_every_name_is_escaped(text: s
 def test_the_same_arguments_write_the_same_bytes(tmp_path: Path) -> None:
     first = write(tmp_path / "one.html", result(engine=linoto.Engine(jobs=1)), limit=20.0)
     assert write(tmp_path / "two.html", result(engine=linoto.Engine(jobs=2)), limit=20.0) == first
-    assert write(tmp_path / "three.html", result(seed=1), limit=20.0) != first
+    other = answers(result(seed=1), 20.0)
+    assert any(escape(line) not in first for _, line in other), "other arguments, other sentences"
 
 
 def test_the_question_is_answered_in_the_first_lines(preview: linoto.Preview, text: str) -> None:

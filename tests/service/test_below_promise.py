@@ -175,7 +175,7 @@ def test_below_the_promise_within_their_uncertainty_the_books_tell_one_story() -
     )
     log = LogStatistics(pulls=[300, 300], reward_sums=[30.0, 45.0])
     loop, told, rng = fresh(policy=policy, arms=SAME, offline=log, unit="clicks"), 0, np.random.default_rng(0)
-    for _ in range(1500):
+    for _ in range(1000):
         view, event = views.loop_view(loop), decide(loop, proposal=0)
         left, upper = view.left_to_lose, view.left_upper
         assert left is not None and upper is not None and view.budget is not None

@@ -280,7 +280,7 @@ def test_a_gain_of_many_small_parts_is_said_to_be_one(any_place: Place) -> None:
         crosses=tuple(("item", name) for name in effects),
     )
     rng, rows, rewards = np.random.default_rng(0), [], []
-    for _ in range(3000):
+    for _ in range(1000):
         values, item = rng.choice([-1.0, 1.0], 11), str(rng.choice(["A", "B"]))
         rows.append(recipe.transform(dict(zip(effects, values, strict=True)), [item])[0])
         rewards.append(0.5 + (item == "A") * float(values @ list(effects.values())) / 10)

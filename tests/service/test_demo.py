@@ -243,8 +243,8 @@ def test_fair_weather_raises_no_alarm(tmp_path: Path) -> None:
     """At an error of 0.01 a healthy loop would raise one in a hundred times at the most, and here in none."""
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
-        state = fly(service, clock, 120)
-        assert state.decided == 3000 and not state.alarms and state.mode == "live"
+        state = fly(service, clock, 60)
+        assert state.decided == 1500 and not state.alarms and state.mode == "live"
 
 
 @pytest.mark.slow

@@ -185,6 +185,6 @@ def test_revoked_tokens_are_noticed_however_many_decisions_are_due(tmp_path: Pat
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create(service, window=10.0)
         loops = service.loops
-        service.store.write_sync(lambda c: [loops.decide(c, "loop") for _ in range(6_000)])
+        service.store.write_sync(lambda c: [loops.decide(c, "loop") for _ in range(3_000)])
         service.store.write_sync(lambda c: create_token(c, "shop", "reader", 0.0))
         asyncio.run(asyncio.wait_for(work(service), 240.0))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from helpers.loop_in_memory import fresh, play
 from helpers.loops import THOMPSON, change, decide, digests, reward, run_mixed_traffic
+from helpers.selection import sizes
 from helpers.service_process import FakeClock, close_due, create, opened, spec_of
 
 import linoto
@@ -162,13 +163,15 @@ def test_propensities_of_all_arms_sum_to_one(explorer: Any, reach: Any) -> None:
         agent.update(agent.decide(), 1.0)
 
 
-def test_thompsons_propensity_is_the_share_of_its_draws() -> None:
+@pytest.mark.parametrize("agents", sizes(600, 2000))
+def test_thompsons_propensity_is_the_share_of_its_draws(agents: int) -> None:
     spec = spec_of(THOMPSON)
     agent = start_agent(spec)
     said = [agent.propensity(arm, redraws=4000) for arm in range(3)]
-    drawn = Counter(start_agent(msgspec.structs.replace(spec, seed=seed)).select() for seed in range(2000))
+    drawn = Counter(start_agent(msgspec.structs.replace(spec, seed=seed)).select() for seed in range(agents))
     for arm in range(3):
-        assert said[arm] == pytest.approx(drawn[arm] / 2000, abs=0.06)  # five standard deviations
+        deviations = 5 * 0.52 / agents**0.5  # five of them
+        assert said[arm] == pytest.approx(drawn[arm] / agents, abs=deviations)
 
 
 def test_the_recorded_propensity_is_the_explorers_own(any_place: Place) -> None:

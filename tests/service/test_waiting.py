@@ -118,7 +118,7 @@ def test_a_message_that_repeats_is_logged_once_a_minute() -> None:
 
 def test_many_windows_that_end_at_once_do_not_keep_other_loops_waiting(tmp_path: Path) -> None:
     """Decisions of another loop come between slices, and a third loop gets its turn before all are closed."""
-    clock, many = FakeClock(), 2500
+    clock, many = FakeClock(), 1500
 
     async def scene(service: Service) -> list[int]:
         ticking = asyncio.create_task(tick(service, every=0.001))
