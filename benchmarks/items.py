@@ -1,8 +1,8 @@
 """Lists of arms against plain rounds: python benchmarks/items.py [--json FILE] [--only SIZE] [--logs KIND].
 
 Both play the same rounds of the same world in one run, and are charged the processor time of one thread.
-Their arms are checked to be the same before a ratio is printed. The time of the lists holds their first
-choice, which touches every arm. The last column is the share of arms that were touched in a round.
+Their arms are checked to be the same before a ratio is printed. The first ratio holds the time of the first
+choice of the lists, which touches every arm; the last number is the share of arms touched in a round.
 """
 
 from __future__ import annotations
@@ -52,10 +52,11 @@ def measured(name: str, k: int, d: int, rounds: int, poor: bool) -> dict[str, An
     """One policy in one world, with lists and without."""
     actions, log, means = world(k, d, poor)
     draws = 0.3 * np.random.default_rng(1).standard_normal(rounds)
-    took, arms = {}, {}
+    took, arms, first = {}, {}, 0.0
     for sizes in (Sizes(), None):
         agent = POLICIES[name].start(actions, log, rng=0)
         agent.driver.use_lists(sizes)
+        first = seconds(agent.driver.lists_now) if sizes is not None else first
         took[sizes] = seconds(lambda: arms.update({sizes: agent.play(means, draws)[0]}))  # noqa: B023
         if sizes is not None:
             lists = agent.running.lists
@@ -70,10 +71,26 @@ def measured(name: str, k: int, d: int, rounds: int, poor: bool) -> dict[str, An
         "log": "poor" if poor else "good",
         "rounds": rounds,
         "plain_ms": 1e3 * took[plain] / rounds,
+        "first_ms": 1e3 * first,
         "lists_ms": 1e3 * took[listed] / rounds,
-        "ratio": took[plain] / took[listed],
+        "ratio": took[plain] / (took[listed] + first),
+        "ratio_later": took[plain] / took[listed],
         "touched": touched,
     }
+
+
+def asked(k: int, d: int) -> dict[str, float]:
+    """Microseconds of a question about one arm or three, and of the same by a look at every arm."""
+    actions, log, _ = world(k, d, False)
+    agent = POLICIES["LinUCB"].start(actions, log, rng=0)
+    mask = agent.driver.present_among([3, 4, 5])
+    questions: dict[str, Callable[[], object]] = {
+        "interval": lambda: agent.interval(7),
+        "all bounds": lambda: agent.ucb[7],
+        "three allowed": lambda: agent.select(allowed=[3, 4, 5]),
+        "three allowed, by a look at all": lambda: agent.driver.peek(None, mask),
+    }
+    return {name: 1e6 * min(seconds(question) for _ in range(30)) for name, question in questions.items()}
 
 
 def rows(only: list[str], names: list[str], poor: list[bool]) -> Iterator[dict[str, Any]]:
@@ -94,14 +111,17 @@ def main() -> None:
     options = parser.parse_args()
     print(f"cores: {os.cpu_count()}, load at the start: {os.getloadavg()[0]:.1f}")
     measured("LinUCB", 5000, 4, 10, False)  # compiled code is loaded before anything is timed
+    for size in options.only:
+        told = asked(*SIZES[size][:2]).items()
+        print(f"{size}: " + ", ".join(f"{name} {value:,.0f} µs" for name, value in told), flush=True)
     found = []
     for row in rows(options.only, options.policies, [log == "poor" for log in options.logs]):
         share = "ended" if row["touched"] is None else f"{row['touched']:.2%} touched"
         what = f"{row['policy']:8s} {row['arms']:>9,} x {row['features']} {row['log']:5s}"
-        times = f"plain {row['plain_ms']:8.3f} ms, lists {row['lists_ms']:7.3f} ms"
+        times = f"plain {row['plain_ms']:.3f} ms, lists {row['lists_ms']:.3f} after {row['first_ms']:.0f} ms"
+        print(f"{what} {row['rounds']:6d} rounds: {times}", flush=True)
         print(
-            f"{what} {row['rounds']:6d} rounds: {times}, {row['ratio']:6.1f} times faster, {share}",
-            flush=True,
+            f"   {row['ratio']:.1f} times faster, {row['ratio_later']:.1f} once chosen; {share}", flush=True
         )
         found.append(row)
     if options.json:

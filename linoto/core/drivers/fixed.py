@@ -35,7 +35,7 @@ from linoto.core.warm_up import warm_up, warm_up_lists, warm_up_loop
 
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 MOST_AMONG = 64  # allowed arms that are looked at by themselves
-FIRST_WAIT = 128  # rewards before lists that did not pay are tried again, doubled each time
+FIRST_WAIT, WAIT_FOR_FEATURE = 128, 5  # rewards before lists that did not pay are tried again, at the least
 SCRATCH = [kernels.SCORE, kernels.ROOM, kernels.CHANCE]  # rows of the arms that one decision writes
 
 
@@ -105,7 +105,7 @@ class FixedArms(Driver[Bools | None]):
         self.end_lists()
         self.sizes = sizes
         self.list_at: int | None = None  # the number of rewards from which on lists are tried; None: never
-        self.patience = FIRST_WAIT
+        self.patience = max(FIRST_WAIT, WAIT_FOR_FEATURE * self.d)  # a try costs about d plain rounds
         running = self.running
         if sizes is not None and running.rails is None and not self.own:
             self.list_at = 0 if Shortlists.suit(running.params, running.held, sizes) else None
