@@ -190,6 +190,7 @@ def add_db(commands: Commands) -> None:
         PRUNE_EXAMPLES,
     )
     add_prune_options(prune)
+    add_copy(actions)
     forget = described(
         actions, "forget", "erase who asked for decisions; not while it is served", FORGET_EXAMPLES
     )
@@ -206,6 +207,27 @@ def add_db(commands: Commands) -> None:
         add_database(parser)
         add_json(parser)
         parser.set_defaults(run=run)
+
+
+def add_copy(actions: Commands) -> None:
+    """`linoto db copy`."""
+    copy = described(
+        actions,
+        "copy",
+        "copy a database to another engine or file; not while it is served",
+        "  linoto db copy loops.sqlite postgresql://linoto@db.example/loops",
+    )
+    copy.add_argument("source", type=place, help="database to read: a file, or postgresql://USER@HOST/NAME")
+    copy.add_argument("db", type=place, metavar="target", help="where there is none yet")
+    add_json(copy)
+    copy.set_defaults(run=run_copy)
+
+
+def run_copy(arguments: argparse.Namespace) -> None:
+    """`linoto db copy`."""
+    from linoto.service.copying import copy
+
+    print_lines(copy(arguments.source, arguments.db), arguments)
 
 
 def add_prune_options(prune: Parser) -> None:

@@ -11,16 +11,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.forks import run_forked
-from helpers.loops import decide, digests, reward, run_mixed_traffic
+from helpers.loops import THOMPSON, decide, digests, reward, run_mixed_traffic
 from helpers.loops_with_contexts import POLICIES
 from helpers.loops_with_contexts import spec_of as spec_with_contexts
 from helpers.postgres import Cluster
 from helpers.service_process import FakeClock, create, opened, served
 
 from linoto.client import ServiceError
+from linoto.service.copying import copy
 from linoto.service.errors import Refused, Unavailable
 from linoto.service.forgetting import forget
 from linoto.service.loops.explanations import recent
@@ -28,7 +30,7 @@ from linoto.service.loops.loop import Loop
 from linoto.service.maintenance import backup, check, rebuild, restored_elsewhere
 from linoto.service.retention import prune
 from linoto.service.server import Service, open_service
-from linoto.service.storage import schema
+from linoto.service.storage import schema, sql
 from linoto.service.storage.connection import Connection
 from linoto.service.storage.database import open_database
 from linoto.service.storage.places import Address, place_of
@@ -131,6 +133,7 @@ def test_tables_and_columns_are_those_of_sqlite_in_their_order(address: Address,
         expected = [(name, row[1]) for name in names for row in file.execute(f"PRAGMA table_info({name})")]
         assert file.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION
     assert rows == expected
+    assert sorted([*sql.TABLES, "probe"]) == names  # what is copied is all there is
 
 
 def test_the_same_requests_make_the_same_events_on_both_engines(address: Address, tmp_path: Path) -> None:
@@ -300,6 +303,54 @@ def test_a_server_answers_again_when_postgresql_does(
             assert patient.reward("loop", later.decision_id, 1.0)
             assert patient.loop("loop")["decisions"] == 6
     assert list(check(address))[1].startswith("loop: 7 events")
+
+
+def test_a_database_is_copied_in_both_directions_and_goes_on_there(address: Address, tmp_path: Path) -> None:
+    """Ids, keys, secret draws and tokens too: the copy of a copy decides as the first one would have."""
+    clock, file, back = FakeClock(), tmp_path / "x.sqlite", tmp_path / "back.sqlite"
+    with opened(file, clock=clock, snapshot_every=30) as service:
+        for name in ("loop", "other"):
+            create(service, name, policy=THOMPSON, seed=None, holdback=0.2, window=10.0)
+        run_mixed_traffic(service, clock)
+        first = decide(service, key="k")
+    with open_database(file) as connection:
+        create_token(connection, "shop", "viewer", 1.0, 2.5, loops=["loop"])
+    assert "loops: 2 rows" in list(copy(file, address))
+    assert list(copy(address, back))[-1].startswith(f"{address} is copied to {back}: serve only one")
+    said = [list(check(place))[1:] for place in (file, address, back)]
+    assert said[0] == said[1] == said[2] and len(said[0]) == 2
+    tables: list[list[list[Any]]] = []
+    for place in (file, address, back):
+        with open_database(place, readonly=True) as connection:
+            tables.append([sorted(map(repr, sql.all_rows(connection, table))) for table in sql.TABLES])
+    assert tables[0] == tables[1] == tables[2]
+    made = []
+    for place in (file, address, back):
+        with opened(place, clock=clock) as service:
+            assert decide(service, key="k") == first
+            made.append([decide(service) for _ in range(30)])
+            create(service, "third")
+            assert service.loops.get("third").id == 3
+    assert made[0] == made[1] == made[2]
+
+
+def test_nothing_is_copied_over_another_database_nor_while_it_is_served(
+    address: Address, tmp_path: Path
+) -> None:
+    file, other = tmp_path / "x.sqlite", tmp_path / "other.sqlite"
+    with opened(file) as service:
+        create(service)
+        with pytest.raises(OSError, match="in use by another server"):
+            list(copy(file, address))
+    list(copy(file, other))
+    with pytest.raises(FileExistsError, match="exists"):
+        list(copy(file, other))
+    list(copy(file, address))
+    with pytest.raises(FileExistsError, match="has loops or tokens"):
+        list(copy(file, address))
+    with pytest.raises(FileNotFoundError):
+        list(copy(tmp_path / "none.sqlite", tmp_path / "new.sqlite"))
+    assert not (tmp_path / "new.sqlite").exists() and not list(tmp_path.glob("*.part*"))
 
 
 def test_what_is_shown_of_an_address_has_no_password() -> None:

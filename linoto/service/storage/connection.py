@@ -67,6 +67,10 @@ class Connection(Protocol):
         """What was added to the schema without a new version of it, and the secret of the database."""
         ...
 
+    def count_on(self) -> None:
+        """Let the number of the next loop follow those that were copied here."""
+        ...
+
     def note(self) -> Path | None:
         """The file beside the database that says which events it must have, if it has one."""
         ...

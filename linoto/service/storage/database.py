@@ -35,6 +35,12 @@ def candidate(address: Address) -> Any:
     return postgres().Candidate(address)
 
 
+def new_database(address: Address) -> AbstractContextManager[Connection]:
+    """A connection to a database on a server that has nothing of ours yet."""
+    made: AbstractContextManager[Connection] = postgres().new_database(address)
+    return made
+
+
 def now(place: Place) -> float:
     """The time of day: that of the server where there is one, which all who may take over agree on."""
     if isinstance(place, Address):

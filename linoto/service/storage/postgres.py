@@ -300,6 +300,10 @@ class ServerConnection:
         fresh = secrets.token_bytes(SECRET_BYTES)
         self.execute("INSERT INTO secret VALUES (1, ?, '') ON CONFLICT DO NOTHING", (fresh,))
 
+    def count_on(self) -> None:
+        """After the largest one there is."""
+        self.execute(own_sql.COUNT_ON)
+
     def note(self) -> Path | None:
         """None: a server loses no file of its own."""
         return None
@@ -521,6 +525,15 @@ def begun(connection: Reading) -> Reading:
     connection.begin()
     connection.execute("SELECT 1")
     return connection
+
+
+@contextmanager
+def new_database(address: Address) -> Iterator[ServerConnection]:
+    """A connection to a database that has no tables of ours yet, and that nobody else uses meanwhile."""
+    with open_database(address, create=True, owner=True) as connection:
+        if connection.execute("SELECT 1 FROM loops UNION ALL SELECT 1 FROM tokens").fetchone() is not None:
+            raise FileExistsError(f"the database {address} has loops or tokens: name one that has none")
+        yield connection
 
 
 @contextmanager

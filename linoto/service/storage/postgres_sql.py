@@ -140,6 +140,8 @@ WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.loop = kept.loop AND e.seq = ke
 AND NOT EXISTS (SELECT 1 FROM bases b WHERE b.loop = kept.loop AND b.seq >= kept.seq)
 """
 
+COUNT_ON = "SELECT setval(pg_get_serial_sequence('loops', 'id'), max(id)) FROM loops HAVING max(id) > 0"
+
 # Rows are only looked up by their keys; before tables were analysed, the planner might read all of them. A
 # scan of a table with one row then looks so costly that it is compiled, which takes a sixth of a second.
 BY_KEYS = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"

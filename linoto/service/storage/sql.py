@@ -398,3 +398,38 @@ def base_seq(connection: Connection, loop: int) -> int:
     """The event that a replay begins after: 0, or that of the base."""
     base = base_of(connection, loop)
     return 0 if base is None else int(base[0])
+
+
+# -- whole tables
+
+TABLES = (
+    "loops",
+    "events",
+    "decisions",
+    "rewards",
+    "late_rewards",
+    "metrics",
+    "snapshots",
+    "bases",
+    "promises",
+    "tokens",
+    "token_limits",
+    "outbox",
+    "secret",
+)  # all that a database is; their columns have the same order in both engines
+
+
+def all_rows(connection: Connection, table: str) -> Iterator[Row]:
+    """Every row of a table."""
+    return connection.stream(f"SELECT * FROM {table}", ())
+
+
+def insert_rows(connection: Connection, table: str, rows: list[Row]) -> None:
+    """Rows as they are in another database."""
+    values = ", ".join("?" * len(rows[0]))
+    connection.executemany(f"INSERT INTO {table} VALUES ({values})", rows)
+
+
+def delete_secret(connection: Connection) -> None:
+    """Make room for that of another database."""
+    connection.execute("DELETE FROM secret")

@@ -46,6 +46,9 @@ class FileConnection(sqlite3.Connection):
         """What was added without a new version."""
         schema.add_tables(self)
 
+    def count_on(self) -> None:
+        """It does so by itself."""
+
     def note(self) -> Path | None:
         """The file that belongs to the database."""
         return expected.beside(Path(self.execute("PRAGMA database_list").fetchone()[2]))
