@@ -293,6 +293,7 @@ class AuditFindings:
             *self.linearity.notes(),
             *([f"drift could not be tested: {self.means.why_no_drift()}"] if untested else []),
             *propensity_notes(self.wrong_propensities, log),
+            *(note for metric in self.metrics for note in metric.notes),
         )
 
 

@@ -23,6 +23,7 @@ from linoto.core.verdicts import Findings
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 
+STILL_HOLDS = "its guardrail compares with practice in the same rounds, and does not rest on the log"
 WIDE = 10.0  # times as wide as what the log has, from which a range is worth narrowing
 
 
@@ -49,15 +50,24 @@ class MetricFindings:
         return Control(budget=self.guardrail.budget, epsilon=self.guardrail.rate)
 
     def weighed(self) -> Findings:
-        """What speaks against counting on it, each sentence with its name."""
-        log, centre = self.log, self.means.centre
+        """What speaks against counting on it, each sentence with its name.
+
+        Drift does not: a guardrail compares with practice in the same rounds, not with the log.
+        """
+        log = self.log
         left = contradictions(log, self.confidence, least_noise=0.0, farthest=(), shortest=0.0)
         few = too_few_events(log)
         return Findings(
-            against=self.told(*dropped_reasons(log), *drift_reasons(self.drift, log, centre), *left),
+            against=self.told(*dropped_reasons(log), *left),
             missing=self.told(*([f"{few}: more rows would help"] if few else [])),
             promise=self.told(*self.closed()),
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a deployer should know of it."""
+        drifted = drift_reasons(self.drift, self.log, self.means.centre)
+        return self.told(*(f"{text.rpartition(': ')[0]}; {STILL_HOLDS}" for text in drifted))
 
     def told(self, *sentences: str) -> tuple[str, ...]:
         """Sentences about this metric."""

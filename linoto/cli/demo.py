@@ -20,7 +20,8 @@ def add_demo(commands: Commands) -> None:
         description="Current practice books January's twelve most punctual flights out of New York. LinUCB,\n"
         "LinLCB, LinOtO and Gated take over for 6000 bookings: what they gain, how far they ever fall\n"
         "behind, and what was promised. Then the same month by month, as the world moves: the usual\n"
-        "explorer, and a bold one as a warning. Writes a page with pictures.\n\n"
+        "explorer, and a bold one as a warning; and what becomes of cancelled flights, with a guardrail\n"
+        "and without. Writes a page with pictures.\n\n"
         "With --paper: the paper's default problem instead (100 actions in 20 dimensions, 100 logged\n"
         "rewards of 10 suboptimal actions, 8000 rounds).",
         examples="  linoto demo\n  linoto demo --runs 20 --json\n  linoto demo --paper --runs 30",
@@ -42,8 +43,15 @@ def run_demo(arguments: argparse.Namespace) -> None:
 
 def run_flights(arguments: argparse.Namespace) -> None:
     """The takeover of the flight bookings."""
-    from linoto.experiments import seasons, takeover
-    from linoto.pages.demo import introduction, season_parts, story_row, write_story
+    from linoto.experiments import guarded, seasons, takeover
+    from linoto.pages.demo import (
+        guarded_row,
+        guarded_text,
+        introduction,
+        season_parts,
+        story_row,
+        write_story,
+    )
     from linoto.pages.figures.experiments import draw_seasons, draw_story
     from linoto.pages.figures.pieces import save
     from linoto.pages.report import write_json
@@ -63,6 +71,8 @@ def run_flights(arguments: argparse.Namespace) -> None:
         )
     with progress("month by month") as track:
         found = seasons.play(runs=arguments.runs, horizon=horizon, seed=arguments.seed, track=track)
+    with progress("what is cancelled") as track:
+        metric = guarded.play(runs=arguments.runs, horizon=horizon, seed=arguments.seed, track=track)
     paths = save(draw_story(story), arguments.out / "demo")
     moving = save(draw_seasons(found), arguments.out / "seasons")
     command = f"linoto demo --runs {arguments.runs} --horizon {horizon} --seed {arguments.seed}"
@@ -75,12 +85,14 @@ def run_flights(arguments: argparse.Namespace) -> None:
         command=command,
         audit=audit_lines(*saved),
         moving=(found, moving[1]),
+        metric=metric,
     )
     table = story.table()
-    paths += [*moving, page, write_json(arguments.out / "demo.json", table), *saved]
+    booked = flights.load().save_booked(arguments.out)
+    paths += [*moving, page, write_json(arguments.out / "demo.json", table), *saved, booked]
     if arguments.json:
         facts = {"runs": arguments.runs, "horizon": horizon, "seed": arguments.seed}
-        tables = {"table": table, "seasons": found.table()}
+        tables = {"table": table, "seasons": found.table(), "guarded": metric.table()}
         print(json.dumps({**facts, **tables, "wrote": [str(path) for path in paths]}))
         return
     for text in introduction(story):
@@ -90,6 +102,8 @@ def run_flights(arguments: argparse.Namespace) -> None:
         print_lines(f"\n{text}\n" if rows else f"\n{text}")
         if rows:
             print_table(rows)
+    print_lines(f"\n{guarded_text(metric.table())}\n")
+    print_table([guarded_row(row) for row in metric.table()])
     print_written(paths)
     print(f"To look at it, open {page} in a browser. Your own log is next: linoto launch --help")
 

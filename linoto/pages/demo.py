@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from linoto.experiments import seasons, takeover
+from linoto.experiments import guarded, seasons, takeover
 from linoto.pages.figures.pieces import inline
 from linoto.pages.shell import write_page
 from linoto.worlds import flights
@@ -105,6 +105,31 @@ def behind(rows: Sequence[dict[str, Any]], gate: str) -> str:
     return f"{max(row['worst_shortfall'] for row in rows if row['gate'] == gate):.0f}"
 
 
+def guarded_row(row: dict[str, Any]) -> dict[str, str]:
+    """A row of the table of cancelled flights, for people."""
+    return {
+        "gate": row["policy"],
+        "more on time": f"{row['gain']:+.0f}",
+        "more cancelled": f"{row['more_cancelled']:+.0f}",
+        "most": f"{row['most_cancelled']:.0f}",
+        "over the limit": f"{row['runs_over_limit']} of {row['runs']}",
+    }
+
+
+def guarded_text(rows: Sequence[dict[str, Any]]) -> str:
+    """What a guardrail is for, and what it costs here."""
+    by = {row["policy"]: row for row in rows}
+    free, held = by[guarded.NO_GATE], by[guarded.GUARDED]
+    return (
+        "And the flights that are cancelled? The options that are on time most often are cancelled more "
+        "often than those of practice. Of all flights that are booked, at most "
+        f"{guarded.LIMIT:.0f} more may be cancelled than with practice. Without a gate the explorer has "
+        f"{free['gain']:+.0f} on time and {free['more_cancelled']:+.0f} cancelled, above the limit in "
+        f"{free['runs_over_limit']} of {free['runs']} runs. With a guardrail it has {held['gain']:+.0f} on "
+        f"time and {held['more_cancelled']:+.0f} cancelled, above the limit in {held['runs_over_limit']}."
+    )
+
+
 def write_story(
     path: Path,
     story: takeover.Story,
@@ -113,6 +138,7 @@ def write_story(
     command: str,
     audit: Sequence[str] = (),
     moving: tuple[seasons.Seasons, Path] | None = None,
+    metric: guarded.Guarded | None = None,
 ) -> Path:
     """One page: what happened, what was promised, what the log was worth, and what moving months do."""
     rows = [story_row(row) for row in story.table()]
@@ -130,7 +156,19 @@ def write_story(
         promise=story.certificates["Gated"].rows(rounds=story.setting.horizon),
         audit=audit,
         moving=None if moving is None else moving_section(*moving),
+        metric=None if metric is None else metric_section(metric),
     )
+
+
+def metric_section(found: guarded.Guarded) -> dict[str, Any]:
+    """What the page shows of cancelled flights."""
+    rows = [guarded_row(row) for row in found.table()]
+    return {
+        "text": guarded_text(found.table()),
+        "columns": list(rows[0]),
+        "rows": [list(row.values()) for row in rows],
+        "reasons": list(guarded.WHY.items()),
+    }
 
 
 def moving_section(found: seasons.Seasons, picture: Path) -> dict[str, Any]:

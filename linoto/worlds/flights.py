@@ -44,6 +44,7 @@ class Flights:
     actions: Floats  # (k, d) unit length
     counts: Ints  # (k, 12) flights with a known arrival, by month
     on_time: Ints  # (k, 12) those at most 15 minutes late
+    booked: Ints  # (k, 12) all flights, also those that were cancelled or diverted
     practice: Ints  # (12,) the arms current practice books
     log: Offline  # their flights of February and March
     bandit: Bandit  # Bernoulli, with the rates of April to December
@@ -75,6 +76,25 @@ class Flights:
         starts = np.arange(chosen.size) * horizon // chosen.size
         return DriftingBandit(actions=self.actions, table=rates.T[chosen], starts=starts, rewards="bernoulli")
 
+    @property
+    def guarded(self) -> tuple[Offline, Bandit]:
+        """The same log and world of all flights that are booked: one that never arrives is not on time, and
+        counts in the metric `cancelled`."""
+        pulls, good = np.zeros((2, len(self.names)), dtype=np.int64)
+        pulls[self.practice] = self.booked[self.practice, LOGGED].sum(axis=1)
+        good[self.practice] = self.on_time[self.practice, LOGGED].sum(axis=1)
+        booked, arrived, on_time = (
+            each[:, LATER].sum(axis=1) for each in (self.booked, self.counts, self.on_time)
+        )
+        cancelled = Bandit(actions=self.actions, means=1 - arrived / booked, rewards="bernoulli")
+        world = Bandit(
+            actions=self.actions,
+            means=on_time / booked,
+            rewards="bernoulli",
+            metrics={"cancelled": cancelled},
+        )
+        return Offline(pulls=pulls, reward_sums=good, reward_squares=good), world  # type: ignore[arg-type]
+
     def rows(self) -> list[tuple[int, str, int]]:
         """The log flight by flight: month, arm, whether it was on time. The order within a month is lost."""
         found = []
@@ -84,6 +104,27 @@ class Flights:
                 rewards = [1] * good + [0] * (all_flights - good)
                 found += [(month + 1, self.names[arm], reward) for reward in rewards]
         return found
+
+    def booked_rows(self) -> list[tuple[int, str, int, int]]:
+        """The log of all flights that were booked: month, arm, on time, cancelled or diverted."""
+        found = []
+        for month in range(LOGGED.start, LOGGED.stop):
+            for arm in self.practice.tolist():
+                good, arrived = int(self.on_time[arm, month]), int(self.counts[arm, month])
+                lost = int(self.booked[arm, month]) - arrived
+                kinds = [(1, 0)] * good + [(0, 0)] * (arrived - good) + [(0, 1)] * lost
+                found += [(month + 1, self.names[arm], *kind) for kind in kinds]
+        return found
+
+    def save_booked(self, folder: Path) -> Path:
+        """Write the log of all flights that were booked as a CSV file: `flights-booked.csv`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "flights-booked.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("month", "arm", "on_time", "cancelled"))
+            writer.writerows(self.booked_rows())
+        return path
 
     def save(self, folder: Path) -> list[Path]:
         """Write the log and the arms as CSV files: `flights-log.csv` and `flights-arms.csv`."""
@@ -118,18 +159,17 @@ def data_file() -> Any:
 
 def from_csv(text: str) -> Flights:
     """The story's arms, log and world from counts per carrier, origin, hour and month."""
-    table: dict[tuple[str, str, int], tuple[Ints, Ints]] = {}
+    table: dict[tuple[str, str, int], tuple[Ints, Ints, Ints]] = {}
     for row in csv.DictReader(text.splitlines()):
         block = int(np.searchsorted(STARTS, int(row["hour"]), side="right"))
-        cell = table.setdefault((row["carrier"], row["origin"], block), (months(), months()))
-        for total, column in zip(cell, ("arrived", "on_time"), strict=True):
+        cell = table.setdefault((row["carrier"], row["origin"], block), (months(), months(), months()))
+        for total, column in zip(cell, ("arrived", "on_time", "flights"), strict=True):
             total[int(row["month"]) - 1] += int(row[column])
     cells = sorted(table)
-    counts, on_time = (np.array([table[cell][i] for cell in cells]) for i in (0, 1))
+    counts, on_time, booked = (np.array([table[cell][i] for cell in cells]) for i in range(3))
     kept = flown_enough(counts)
-    return from_counts(
-        [cell for cell, ok in zip(cells, kept, strict=True) if ok], counts[kept], on_time[kept]
-    )
+    names = [cell for cell, ok in zip(cells, kept, strict=True) if ok]
+    return from_counts(names, counts[kept], on_time[kept], booked[kept])
 
 
 def months() -> Ints:
@@ -143,7 +183,7 @@ def flown_enough(counts: Ints) -> Bools:
     return np.asarray(enough)
 
 
-def from_counts(cells: list[tuple[str, str, int]], counts: Ints, on_time: Ints) -> Flights:
+def from_counts(cells: list[tuple[str, str, int]], counts: Ints, on_time: Ints, booked: Ints) -> Flights:
     """Arms (carrier, origin, block) with their flights by month."""
     actions, features = one_hot(cells)
     january = np.divide(on_time[:, 0], counts[:, 0], out=np.zeros(len(cells)), where=counts[:, 0] > 0)
@@ -158,6 +198,7 @@ def from_counts(cells: list[tuple[str, str, int]], counts: Ints, on_time: Ints) 
         actions=actions,
         counts=counts,
         on_time=on_time,
+        booked=booked,
         practice=practice,
         log=Offline(pulls=pulls, reward_sums=good, reward_squares=good),  # type: ignore[arg-type]
         bandit=Bandit(actions=actions, means=rates, rewards="bernoulli"),

@@ -68,7 +68,6 @@ def test_guardrails_of_a_sound_log_leave_its_verdict_alone(kind: str) -> None:
 SPOILT = {
     "a value left its range": ("minutes:lower:range=0..12:budget=300", {}, "do not trust", "never to leave"),
     "too many are missing": (COMPLAINTS, {"missing": 0.05}, "do not trust", "of the rows are bad"),
-    "it drifts": (COMPLAINTS, {"drift": 0.2}, "do not trust", "did not have late what they had early"),
     "too few events": (COMPLAINTS, {"rate": 0.001}, "not yet", "too few events to say"),
     "nothing may be lost": ("complaint:lower", {}, "not yet", "nothing is learned before it is spent"),
 }
@@ -82,6 +81,15 @@ def test_what_is_wrong_with_a_metric_is_said_by_its_name_and_weighed(kind: str, 
     assert audit.verdict == verdict
     name = rail.partition(":")[0]
     assert [text for text in audit.reasons if text.startswith(f"{name}: ") and reason in text]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_metric_that_drifts_is_said_to_and_its_guardrail_still_holds(kind: str) -> None:
+    audit, steady = audited(kind, COMPLAINTS, drift=0.2), audited(kind, COMPLAINTS)
+    (note,) = (note for note in audit.notes if note.startswith("complaint: "))
+    assert "did not have late what they had early" in note and "does not rest on the log" in note
+    assert dict(audit.facts())["complaint: steady?"].startswith("no: p = ")
+    assert audit.verdict == steady.verdict and not [n for n in steady.notes if n.startswith("complaint")]
 
 
 def test_the_least_budget_that_learns_is_what_the_gate_takes() -> None:

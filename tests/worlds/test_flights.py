@@ -180,3 +180,29 @@ def test_the_saved_files_hold_the_log_and_the_arms(tmp_path: Path) -> None:
     table = list(csv.DictReader(arms.read_text(encoding="utf-8").splitlines()))
     assert [row["arm"] for row in table] == list(found.names)
     assert {row["hours"] for row in table} == set(flights.BLOCKS)
+
+
+# -- all flights that are booked ----------------------------------------------------------------------------
+
+
+def test_booked_flights_are_those_that_arrived_and_those_that_did_not(tmp_path: Path) -> None:
+    found = flights.load()
+    log, world = found.guarded
+    assert (found.booked >= found.counts).all() and (found.counts >= found.on_time).all()
+    with found.save_booked(tmp_path).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == log.total
+    assert sum(int(row["on_time"]) for row in rows) == log.reward_sums.sum() == found.log.reward_sums.sum()
+    assert sum(int(row["cancelled"]) for row in rows) == log.total - found.log.total
+    assert not [row for row in rows if row["on_time"] == row["cancelled"] == "1"]
+    cancelled = world.metrics["cancelled"].means
+    np.testing.assert_allclose(world.means, found.bandit.means * (1 - cancelled))
+
+
+def test_a_guardrail_holds_for_cancelled_flights_where_punctuality_alone_breaks_it() -> None:
+    from linoto.experiments import guarded
+
+    rows = {row["policy"]: row for row in guarded.play(runs=1, horizon=5000).table()}
+    free, held = rows[guarded.NO_GATE], rows[guarded.GUARDED]
+    assert free["gain"] > held["gain"] > 0
+    assert free["runs_over_limit"] == 1 and held["runs_over_limit"] == 0  # false alarm: 1 in 20
