@@ -501,8 +501,8 @@ def test_no_metric_rings_by_chance_more_often_than_all_of_them_may(tmp_path: Pat
 
 @pytest.mark.slow
 def test_no_metric_rings_by_chance_in_many_long_runs(tmp_path: Path) -> None:
-    """At most 0.3 of runs may; 42 of 100 would be one with probability 0.008."""
-    assert false_alarms(100, 400) <= 41
+    """At most 0.3 of runs may; 28 of 60 would be a false alarm of this test with probability 0.005."""
+    assert false_alarms(60, 300) <= 27
 
 
 # -- for other programs
