@@ -39,7 +39,7 @@ def serve_bare(path: str, port: str) -> None:
     from litestar import Litestar, post
 
     from linoto.service.loops.operations import RewardResult
-    from linoto.service.server import bind
+    from linoto.service.sockets import open_socket
     from linoto.service.storage.store import Store
     from linoto.service.web.access import AnyRequest
     from linoto.service.web.listener import Limits, Listener
@@ -60,7 +60,7 @@ def serve_bare(path: str, port: str) -> None:
     app = Litestar([insert], openapi_config=None, signature_namespace=names)
 
     async def serve() -> None:
-        listener = Listener(app, bind("127.0.0.1", int(port)), Limits())
+        listener = Listener(app, open_socket("127.0.0.1", int(port), {}), Limits())
         listener.start()
         await listener.watch()
 
