@@ -72,7 +72,7 @@ def by_coin(
 
 def odds_of_proposals(driver: Driver[Q], asked: Q, proposal: int, redraw: Redraw) -> Odds:
     """What the explorer could have proposed of the arms on offer."""
-    offered = driver.offered(asked)
+    offered = driver.acceptable(asked)
     return Odds(
         played=proposal,
         fallback=None,

@@ -179,9 +179,10 @@ def ask_in_world(agent: AnyAgent, world: World) -> Rounds:
         if decide:
             decision = decide()
             arm, rounds.sources[t] = decision.arm, source_code(decision.source)
+            played = decision if world.metrics else arm
             rounds.fallbacks[t] = -1 if decision.fallback is None else decision.fallback
         else:
-            arm = as_arm(agent.select(), world.means.shape[1])
+            arm = played = as_arm(agent.select(), world.means.shape[1])
         rounds.arms[t] = arm
         mean, step = float(world.means[rows[t], arm]), float(world.spread[arm])
         reward = mean + step * draw
@@ -196,7 +197,7 @@ def ask_in_world(agent: AnyAgent, world: World) -> Rounds:
             )
             for metric in world.metrics
         }
-        agent.update(arm, reward, metrics=metrics)  # type: ignore[call-arg] # who has guardrails takes them
+        agent.update(played, reward, metrics=metrics)  # type: ignore[call-arg] # who has guardrails takes them
     return rounds
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.arrays import Floats, Records
+from linoto.core.acceptable import MOST_FEATURES, Estimates
+from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.gates import Gate
@@ -38,6 +39,7 @@ class Rails:
         self.guardrails, self.params = guardrails, params
         self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
         self.open_rounds = [OpenRounds() for _ in guardrails]
+        self.estimates: Estimates | None = None
         self.places = {rail.name: place for place, rail in enumerate(guardrails)}
         if not is_only_looking():
             warm_up_rails()
@@ -61,6 +63,31 @@ class Rails:
                 books["logged"], books["logged_rewards"] = 1, rail.turn * rail.mean
         run_once(kernels.rails_begin, params, rails.books, steps=1)
         return rails
+
+    # -- what explorers are told
+
+    def accepted(self, actions: Floats, weights: Floats) -> Bools:
+        """(k,) the actions (k, d) that every guardrail may accept; practice plays them by weights (k,)."""
+        if self.estimates is None or not self.estimates.is_told:
+            return np.ones(len(actions), np.bool_)
+        practice = weights @ actions / max(float(weights.sum()), 1e-300)
+        return self.estimates_for(actions.shape[1]).among(actions, practice, self.books["room"])
+
+    def learn(self, action: Floats, values: Values) -> None:
+        """What was told of an action (d,)."""
+        for place, value in values.items():
+            self.estimates_for(action.size).learn(action, place, value)
+
+    def estimates_for(self, d: int) -> Estimates:
+        """What is known of every guardrail, for so many features."""
+        if self.estimates is None:
+            self.estimates = Estimates(self.guardrails, d)
+        return self.estimates
+
+    def grow(self, places: Ints, d: int) -> None:
+        """Go on with d features, of which those known so far are at these places."""
+        if self.estimates is not None:
+            self.estimates = self.estimates.grown(places, d) if d <= MOST_FEATURES else None
 
     # -- a round
 
@@ -176,6 +203,8 @@ class Rails:
             rounds.save(part, bits)
             arrays |= {f"rails.{place}.{name}": array for name, array in bits.items()}
         header["rails"] = parts
+        if self.estimates is not None and self.estimates.is_told:
+            arrays["rails.inverse"], arrays["rails.sums"] = self.estimates.inverse, self.estimates.sums
 
     def load(self, header: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         """Read them back."""
@@ -185,6 +214,10 @@ class Rails:
         for name in stored.dtype.names:
             if name in (self.books.dtype.names or ()):
                 self.books[name] = stored[name]
+        if "rails.sums" in arrays:
+            self.estimates = Estimates(self.guardrails, arrays["rails.sums"].shape[1])
+            self.estimates.inverse, self.estimates.sums = arrays["rails.inverse"], arrays["rails.sums"]
+            self.estimates.is_told = True
         for place, part in enumerate(header["rails"]):
             bits = {"open": arrays[f"rails.{place}.open"]} if f"rails.{place}.open" in arrays else {}
             rounds = int(self.books[place]["rounds"])

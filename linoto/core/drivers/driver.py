@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import kernels
+from linoto.core import acceptable, kernels
 from linoto.core.arrays import Bools, Floats
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.coins import Coins
@@ -51,6 +51,7 @@ class Driver(ABC, Generic[Q]):
         self.composition, self.running, self.changes = composition, running, changes
         self.explorer, self.gate = composition.explorer, composition.gate
         self.rule, self.own = rule_of(self.explorer), is_users_own(self.explorer)
+        self.accepted: Bools | None = None  # what guardrails let the explorer propose in the latest decision
 
     @property
     def confidence(self) -> Confidence:
@@ -132,6 +133,29 @@ class Driver(ABC, Generic[Q]):
         """Where the fallback of the latest decision comes from."""
         return self.sources[int(self.running.run["fallback_source"])]
 
+    # -- what guardrails make of the arms
+
+    @property
+    def tells_explorer(self) -> bool:
+        """Whether a built-in explorer proposes only what guardrails may accept."""
+        rails = self.running.rails
+        return rails is not None and not self.own and self.d <= acceptable.MOST_FEATURES
+
+    def acceptable(self, asked: Q) -> Bools:
+        """(k,) the arms that may be proposed: the same as long as a decision stands."""
+        if not self.tells_explorer or self.running.rails is None:
+            return self.offered(asked)
+        if self.accepted is None:
+            actions, weights = self.compared(asked)
+            found = self.offered(asked) & self.running.rails.accepted(actions, weights)
+            practice = self.offered(asked) & (weights > 0)
+            self.accepted = next((arms for arms in (found, practice) if arms.any()), self.offered(asked))
+        return self.accepted
+
+    @abstractmethod
+    def compared(self, asked: Q) -> tuple[Floats, Floats]:
+        """(k, d) the arms of a round, and (k,) the weights of practice among them."""
+
     # -- how likely an arm is
 
     mixes_practice: ClassVar[bool] = False  # whether what is safe is drawn when it is played
@@ -200,11 +224,21 @@ class Driver(ABC, Generic[Q]):
             return ticket
         return running.rails.commit(running.held.run, decision, ticket)
 
-    def tell_latest(self, ticket: Ticket | None, values: Values) -> None:
+    def tell_latest(self, decision: Any, ticket: Ticket | None, values: Values) -> None:
         """Values of guardrails of the play that was just committed with its reward."""
         if ticket is not None:
             self.running.keep(ticket)
-            self.running.tell(self.running.rounds, ticket, values)
+            self.tell(self.running.rounds, decision, ticket, values)
+
+    def tell(self, round: int, decision: Any, ticket: Ticket, values: Values) -> None:
+        """Values of guardrails of a committed play."""
+        self.running.tell(round, ticket, values)
+        if self.tells_explorer and self.running.rails is not None:
+            self.running.rails.learn(self.action_of(decision, ticket), values)
+
+    @abstractmethod
+    def action_of(self, decision: Any, ticket: Ticket) -> Floats:
+        """(d,) the features of what was played, in the order of everybody else."""
 
     def check_metrics(self, decision: Any, values: Values) -> Ticket | None:
         """The play that awaits values of guardrails, before anything is counted; None: there are none."""
@@ -215,7 +249,7 @@ class Driver(ABC, Generic[Q]):
     def observe_metrics(self, decision: Any, values: Values, ticket: Ticket | None) -> None:
         """Values of guardrails that were checked."""
         if ticket is not None and values:
-            self.running.tell(decision.round, ticket, values)
+            self.tell(decision.round, decision, ticket, values)
             self.running.forget_decision()
 
     def values_of(self, metrics: Mapping[str, Any] | None) -> Values:

@@ -57,6 +57,7 @@ class FixedArms(Driver[Bools | None]):
     ) -> None:
         super().__init__(composition, running, changes)
         self.names, self.reward_squares = names, reward_squares
+        self.known_actions: Floats | None = None  # (k, d) where explorers are told of guardrails
         self.against = self.gate.compared_with(composition.resolved_fallback())
         self.parts = kernels.parts_of(running.params)
         fallback = int(running.params[0]["fallback"])
@@ -176,7 +177,7 @@ class FixedArms(Driver[Bools | None]):
 
     def select(self) -> int:
         running = self.running
-        if self.own or running.stays_safe:
+        if self.own or self.tells_explorer or running.stays_safe:
             return self.answer(None, None).arm
         if running.rails is not None:
             running.rails.measure(running.held.run)
@@ -208,9 +209,9 @@ class FixedArms(Driver[Bools | None]):
         if self.running.rails is not None:
             self.running.rails.measure(run)
         proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
-        if self.decided_without_all(mask, proposal):
+        if not self.tells_explorer and self.decided_without_all(mask, proposal):
             return
-        state = self.running.state
+        state, self.accepted = self.running.state, None
         state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
         if mask is None:
             self.run_kernel(mask, proposal)
@@ -266,7 +267,20 @@ class FixedArms(Driver[Bools | None]):
             run[name] = arms[run[name].item(0)]
 
     def run_kernel(self, asked: Bools | None, proposal: int) -> None:
-        kernels.decide(self.running.params, self.running.state, proposal, *self.parts)
+        running = self.running
+        if proposal < 0 and self.tells_explorer and not self.acceptable(asked).all():
+            with self.restricted_to(self.present & self.acceptable(asked)):
+                kernels.decide(running.params, running.state, -1, *self.parts)
+            running.state.run["coin_thrown"], proposal = 0, int(running.run["proposal"])
+        kernels.decide(running.params, running.state, proposal, *self.parts)
+
+    def compared(self, asked: Bools | None) -> tuple[Floats, Floats]:
+        p, weights = self.running.params[0], self.running.state.counts[kernels.LOGGED] * self.offered(asked)
+        if p["fallback"] == kernels.FIXED_ARM:
+            weights = np.arange(self.k) == p["fixed_arm"]
+        if self.known_actions is None:
+            self.known_actions = self.actions
+        return self.known_actions, weights.astype(np.float64)
 
     @contextmanager
     def restricted_to(self, mask: Bools) -> Iterator[None]:
@@ -424,14 +438,15 @@ class FixedArms(Driver[Bools | None]):
         arm, mixture = self.play_of(decision)
         ticket = None if running.rails is None else self.ticket_of(decision, mixture)._replace(play=arm)
         self.observe_reward(arm, mixture, value, 0.0, False)
-        self.tell_latest(ticket, metrics)
+        self.tell_latest(decision, ticket, metrics)
         self.draw()
 
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
         known = as_world(means, draws, self.k, guardrails=self.composition.guardrails, **world)
         if known.bernoulli or known.draws.size:
             check_rewards(self.running.params, *known.extent)
-        return ask_in_world(cast(AnyAgent, agent), known) if self.own else self.play_compiled(known)
+        asks = self.own or self.tells_explorer
+        return ask_in_world(cast(AnyAgent, agent), known) if asks else self.play_compiled(known)
 
     def play_compiled(self, world: World) -> Rounds:
         """What these arms play in a world, block by block."""
@@ -472,6 +487,9 @@ class FixedArms(Driver[Bools | None]):
             return None
         means = np.stack([metric.means for metric in metrics], axis=1)
         return rails.in_world(means, np.stack([metric.draws[part] for metric in metrics], axis=1))
+
+    def action_of(self, decision: Any, ticket: Ticket) -> Floats:
+        return np.asarray(self.compared(None)[0][ticket.play])
 
     def learn(self, arm: int, mixture: bool, value: float, error: float) -> None:
         """One reward of an arm, or what stands in for it and how wrong that can be."""
@@ -568,11 +586,13 @@ class FixedArms(Driver[Bools | None]):
         log = offline_of(state, squares)
         params = composition.params(kernels.actions_of(state), log)  # refuses what cannot work
         self.draw_for_new(change, state)
+        if running.rails is not None:
+            running.rails.grow(np.arange(running.state.vectors.shape[1]), state.vectors.shape[1])
         kernels.meet_arms(params, state, change.added[0])
         if params[0]["explorer"] >= kernels.UCB1:
             kernels.tally(params, state)
         running.params, running.state, self.reward_squares, self.names = params, state, squares, all_names
-        self.composition, self.changes = composition, (*self.changes, change)
+        self.composition, self.changes, self.known_actions = composition, (*self.changes, change), None
         self.use_lists(self.sizes)
         return change.added
 

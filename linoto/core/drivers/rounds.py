@@ -210,6 +210,7 @@ class RoundArms(Driver[Round]):
         """What is decided about a question: it is the one whose arms are in the state from now on."""
         state = self.running.state
         self.running.state, self.asked = kernels.with_arms(state, asked.actions, asked.places), asked
+        self.accepted = None
         self.running.state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
         if self.whitened.shape != asked.actions.shape:
             self.whitened = np.empty(asked.actions.shape)
@@ -217,8 +218,34 @@ class RoundArms(Driver[Round]):
         return self.latest(asked)
 
     def run_kernel(self, asked: Round, proposal: int) -> None:
+        if proposal < 0 and self.tells_explorer:
+            proposal = self.proposed_among(asked)
         table = self.running.params, self.running.state, self.whitened, asked.weights
         kernels.context_decide(*table, asked.offered, proposal, self.coin, self.shift)
+
+    def proposed_among(self, asked: Round) -> int:
+        """What the explorer proposes of the arms that guardrails accept."""
+        accepted = np.flatnonzero(self.acceptable(asked))
+        if accepted.size == asked.offered:
+            return -1
+        running, state = self.running, self.running.state
+        places = None if asked.places is None else asked.places[accepted]
+        running.state = kernels.with_arms(state, np.ascontiguousarray(asked.actions[:, accepted]), places)
+        scratch, nobody = np.empty(running.state.actions.shape), np.zeros(accepted.size)
+        nobody[0] = 1.0
+        kernels.context_decide(
+            running.params, running.state, scratch, nobody, accepted.size, -1, self.coin, self.shift
+        )
+        proposal = int(accepted[running.run["proposal"]])
+        chances = running.state.arms[kernels.CHANCE].copy()
+        running.state = kernels.with_arms(state, asked.actions, asked.places)
+        running.state.arms[kernels.CHANCE] = 0.0
+        running.state.arms[kernels.CHANCE, accepted] = chances
+        running.state.run["coin_thrown"] = 0
+        return proposal
+
+    def compared(self, asked: Round) -> tuple[Floats, Floats]:
+        return asked.columns[:, : asked.offered].T, asked.weights[: asked.offered]
 
     def latest(self, asked: Round) -> Decision:
         """The decision that the kernels made last."""
@@ -374,7 +401,7 @@ class RoundArms(Driver[Round]):
         if self.running.rails is not None:
             ticket = self.ticket_of(decision, by_practice)._replace(play=play_of(decision))
         self.learn(self.count(decision, by_practice), value, 0.0)
-        self.tell_latest(ticket, metrics)
+        self.tell_latest(decision, ticket, metrics)
 
     def enter(self, decision: Decision) -> bool:
         """Put a decision that is played now on the desk: whether it is a play of practice, counted apart."""
@@ -471,6 +498,9 @@ class RoundArms(Driver[Round]):
             return vectors
         return self.order.inside(vectors[0]), self.order.inside(vectors[1])
 
+    def action_of(self, decision: Any, ticket: Ticket) -> Floats:
+        return self.outside(self.vectors_of(decision)[0])
+
     def outside(self, vector: Floats) -> Floats:
         """(d,) a vector of the state in the order of the features."""
         return vector if self.order is None else self.order.outside(vector)
@@ -481,7 +511,7 @@ class RoundArms(Driver[Round]):
         self.check_given(given, draws, bernoulli)
         metrics = as_metrics(named, self.composition.guardrails, means, draws.size)
         check_metrics(metrics, bernoulli)
-        if self.own:
+        if self.own or self.tells_explorer:
             return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli, metrics)
         return self.play_compiled(given, draws, bernoulli, metrics)
 
@@ -555,6 +585,8 @@ class RoundArms(Driver[Round]):
     def grow(self, change: ArmChange[str], larger: Recipe) -> None:
         """Go on with new features, which were 0 in everything so far."""
         d, running = len(change.places) + change.features, self.running
+        if running.rails is not None:
+            running.rails.grow(np.array(change.places), d)
         composition = composition_after(self.composition, [change])
         moments = self.moments.with_features(change.places, d)
         params = params_for_rounds(composition, moments)

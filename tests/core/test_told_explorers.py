@@ -1,0 +1,204 @@
+"""Explorers that are told of guardrails propose what those may accept; practice, coin and books stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import linoto
+from linoto import Confidence, Control, Gated, Greedy, Guardrail, LinTS, LinUCB, Moments, Offline, SquareCB
+from linoto.core.acceptable import MOST_FEATURES, Estimates
+from linoto.core.coins import KeyedCoins
+
+LOG = Offline(pulls=[60, 40, 0, 0], reward_sums=[18.0, 12.0, 0.0, 0.0])
+CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0))
+RAIL = Guardrail("complaints", reward_range=(0, 1), lower_is_better=True, budget=30, mean=0.03)
+CLICKED, COMPLAINED = np.array([0.3, 0.3, 0.6, 0.45]), np.array([0.03, 0.03, 0.5, 0.02])
+EXPLORERS: dict[str, Any] = {
+    "ucb": LinUCB(scale=0.25),
+    "thompson": LinTS(scale=0.25),
+    "gaps": SquareCB(),
+    "random": linoto.Random(),
+    "greedy": Greedy(),
+}
+
+
+def policy(explorer: Any = EXPLORERS["ucb"], **other: Any) -> Gated:
+    options: dict[str, Any] = {"gate": Control(budget=40.0), "guardrails": [RAIL], **other}
+    return Gated(explorer=explorer, confidence=CLICKS, **options)
+
+
+class InRounds:
+    """The same arms in every round, with practice drawn by weights: one view of both kinds of agents."""
+
+    def __init__(self, agent: Any) -> None:
+        self.inner = agent
+        self.question = {"actions": np.eye(4), "practice": LOG.pulls / LOG.total}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def decide(self) -> Any:
+        return self.inner.decide(**self.question)
+
+    def propensity(self, arm: int, **more: Any) -> Any:
+        return self.inner.propensity(arm, **self.question, **more)
+
+
+def started(kind: str, explorer: Any = EXPLORERS["ucb"], seed: int = 0, **other: Any) -> Any:
+    if kind == "fixed arms":
+        return policy(explorer, **other).start(np.eye(4), LOG, rng=seed)
+    moments = Moments.from_rows(np.repeat(np.eye(4), LOG.pulls, axis=0), np.repeat(CLICKED, LOG.pulls))
+    return InRounds(policy(explorer, **other).start(moments, rng=seed))
+
+
+every_kind = pytest.mark.parametrize("kind", ["fixed arms", "contexts"])
+
+
+def played(agent: Any, rounds: int, seed: int = 1) -> list[Any]:
+    rng, decisions = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        decisions.append(agent.decide())
+        arm = decisions[-1].arm
+        complaint = float(rng.random() < COMPLAINED[arm])
+        agent.update(decisions[-1], float(rng.random() < CLICKED[arm]), {"complaints": complaint})
+    return decisions
+
+
+@every_kind
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_an_arm_that_annoys_is_tried_and_then_left_alone(kind: str, name: str) -> None:
+    """It is clicked most. Everything is drawn by fixed seeds."""
+    decisions = played(started(kind, EXPLORERS[name]), 600)
+    proposed = np.array([decision.proposal for decision in decisions])
+    if name in ("ucb", "random"):
+        assert (proposed[:200] == 2).any() and (proposed == 3).any()
+    assert (proposed[300:] == 2).mean() < 0.02
+
+
+@every_kind
+def test_practice_is_drawn_as_before(kind: str) -> None:
+    """By the log's shares, though an arm of practice is not proposed any more."""
+    agent = started(kind)
+    learnt = agent.running.rails.estimates_for(4)
+    for _ in range(200):
+        learnt.learn(np.eye(4)[0], 0, -1.0)
+    for _ in range(60):
+        draw = float(agent.running.run["practice_draw"])
+        decision = agent.decide()
+        assert decision.fallback == (0 if draw < 0.6 else 1) and decision.proposal != 0
+        agent.update(decision, 0.5, {"complaints": 0.0})
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["thompson", "gaps", "random"])
+def test_propensities_are_the_frequencies(kind: str, name: str) -> None:
+    """1,000 draws after an arm is known to annoy: |frequency - propensity| <= .08, which is 5 standard
+    deviations of a frequency at the most, and 3.5 of both where redraws are counted: false alarm 5e-4 each.
+    """
+    agent = started(kind, EXPLORERS[name])
+    for _ in range(300):
+        agent.running.rails.estimates_for(4).learn(np.eye(4)[2], 0, -1.0)
+    played(agent, 50)
+    said = np.array([agent.propensity(arm, redraws=1000) for arm in range(4)])
+    assert abs(said.sum() - 1) < 1e-9 and said[2] == 0.0
+    counts = np.zeros(4)
+    for turn in range(1000):
+        agent.running.state.run["coin_thrown"], agent.running.coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
+        if kind == "contexts":
+            agent.driver.standing = None
+        agent.driver.draw()
+        counts[agent.decide().arm] += 1
+    np.testing.assert_allclose(counts / 1000, said, atol=0.08)
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["ucb", "thompson", "gaps"])
+def test_restored_at_any_round_it_proposes_the_same(kind: str, name: str) -> None:
+    agent, late, rng = started(kind, EXPLORERS[name]), [], np.random.default_rng(3)
+    for t in range(60):
+        decision = agent.decide()
+        if t % 7 == 0:
+            agent = other = linoto.restore(agent.snapshot())
+            agent = agent if kind == "fixed arms" else InRounds(agent)
+            assert agent.decide() == decision and other.snapshot() == agent.snapshot()
+        agent.commit(decision)
+        late.append(decision)
+        agent.observe(decision, float(rng.random() < CLICKED[decision.arm]))
+        if t % 3 == 0:
+            told = late.pop(int(rng.integers(len(late))))
+            agent.observe(told, metrics={"complaints": float(rng.random() < COMPLAINED[told.arm])})
+
+
+def test_what_is_known_is_a_ridge_regression() -> None:
+    """An oracle solves it anew; new features change nothing of what is known."""
+    rng, rows = np.random.default_rng(0), np.random.default_rng(1).normal(size=(40, 3))
+    values, estimates = rng.random(40), Estimates([replace(RAIL, lower_is_better=False)], 3)
+    for row, value in zip(rows[:20], values, strict=False):
+        estimates.learn(row, 0, value)
+    estimates = estimates.grown(np.array([0, 2, 3]), 4)
+    wide = np.insert(rows, 1, 0.0, axis=1)
+    wide[20:, 1] = rng.normal(size=20)
+    for row, value in zip(wide[20:], values[20:], strict=True):
+        estimates.learn(row, 0, value)
+    gram = np.eye(4) + wide.T @ wide
+    np.testing.assert_allclose(estimates.inverse[0], np.linalg.inv(gram), atol=1e-12)
+    np.testing.assert_allclose(estimates.sums[0], wide.T @ (values - 0.03), atol=1e-12)
+
+
+@pytest.mark.parametrize("turn", [1.0, -1.0])
+def test_what_is_not_known_is_accepted_and_what_is_worse_is_not(turn: float) -> None:
+    """Whatever the unit and the direction: the rule knows differences and what may be lost."""
+    for unit in (1.0, 1000.0):
+        rail = Guardrail(
+            "m", reward_range=(0, unit), lower_is_better=turn < 0, budget=20 * unit, mean=unit / 2
+        )
+        estimates, arms, practice = Estimates([rail], 3), np.eye(3), np.array([1.0, 0.0, 0.0])
+        for _ in range(300):
+            for arm, value in ((0, 0.5), (1, 0.5 - 0.2 * turn)):
+                estimates.learn(arms[arm], 0, turn * unit * value)
+        assert estimates.among(arms, practice, np.array([20 * unit])).tolist() == [True, False, True]
+        accepting = Estimates([replace(rail, rate=0.3 * unit)], 3)
+        accepting.inverse, accepting.sums = estimates.inverse, estimates.sums
+        assert accepting.among(arms, practice, np.array([20 * unit])).all()
+
+
+@every_kind
+def test_arms_may_come_and_go(kind: str) -> None:
+    if kind == "contexts":
+        age = linoto.Numeric(name="age", mean=40.0, scale=10.0)
+        recipe = linoto.Recipe(items=("a", "b", "c"), context=(age,), crosses=(("item", "age"),))
+        agent: Any = policy().start(None, features=recipe, rng=0)
+        agent.add_arms(["d"])
+        asked: dict[str, Any] = {"context": {"age": 45}, "practice": "a"}
+    else:
+        agent, asked = policy().start(np.eye(4), LOG, rng=0), {}
+        agent.add_arms([[0, 0, 0, 0, 1.0]])
+        agent.remove_arms([3])
+    for t in range(40):
+        if t == 20 and kind == "fixed arms":
+            agent.add_arms([[0, 0, 0, 0, 0, 1.0]])
+        if t == 20 and kind == "contexts":
+            agent.add_arms(["e"])
+        decision = agent.decide(**asked)
+        agent.update(decision, 0.5, {"complaints": float(t % 3 == 0)})
+    assert agent.running.rails.estimates.d == agent.d
+
+
+def test_where_features_are_many_an_explorer_is_not_told_and_rounds_are_compiled() -> None:
+    """Compiled play and play by hand are the same, bit for bit."""
+    arms = np.eye(4, MOST_FEATURES + 1) + 1e-3
+    compiled, by_hand = (policy().start(arms, LOG, rng=5) for _ in range(2))
+    rng, n = np.random.default_rng(2), 60
+    draws, besides = rng.random((2, n))
+    metrics = {"complaints": (COMPLAINED, besides)}
+    rounds = compiled.play_rounds(CLICKED, draws, bernoulli=True, metrics=metrics)
+    for t in range(n):
+        decision = by_hand.decide()
+        assert decision.arm == rounds.arms[t] and decision.fallback == rounds.fallbacks[t]
+        values = {"complaints": float(besides[t] < COMPLAINED[decision.arm])}
+        by_hand.update(decision, float(draws[t] < CLICKED[decision.arm]), values)
+    assert compiled.rooms == by_hand.rooms and by_hand.running.rails.estimates is None
