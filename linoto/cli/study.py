@@ -33,7 +33,7 @@ def add_study(commands: Commands) -> None:
         "  d = 10          # dimensions\n"
         "  m = 200         # logged rewards\n"
         "  horizon = 2000  # online rounds\n"
-        '  metrics = ["complaints"]      # besides the reward, for policies with guardrails\n\n'
+        '  metrics = ["complaints"]      # besides the reward, for guardrails\n\n'
         "`linoto study beyond` needs no file: what this package adds to the paper, on the paper's problems.",
         examples="  linoto study mine.toml --runs 20\n  linoto study mine.toml --runs 50 --resume\n"
         "  linoto study beyond --runs 30",
