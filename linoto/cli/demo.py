@@ -6,9 +6,15 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from linoto.cli.terminal import positive, print_lines, print_table, print_written, progress, result_row, seed
 from linoto.cli.usage import Commands, add_command
+
+if TYPE_CHECKING:
+    from linoto.experiments.guarded import Guarded
+    from linoto.experiments.seasons import Seasons
+    from linoto.experiments.takeover import Story
 
 
 def add_demo(commands: Commands) -> None:
@@ -44,14 +50,7 @@ def run_demo(arguments: argparse.Namespace) -> None:
 def run_flights(arguments: argparse.Namespace) -> None:
     """The takeover of the flight bookings."""
     from linoto.experiments import guarded, seasons, takeover
-    from linoto.pages.demo import (
-        guarded_row,
-        guarded_text,
-        introduction,
-        season_parts,
-        story_row,
-        write_story,
-    )
+    from linoto.pages.demo import write_story
     from linoto.pages.figures.experiments import draw_seasons, draw_story
     from linoto.pages.figures.pieces import save
     from linoto.pages.report import write_json
@@ -95,17 +94,24 @@ def run_flights(arguments: argparse.Namespace) -> None:
         tables = {"table": table, "seasons": found.table(), "guarded": metric.table()}
         print(json.dumps({**facts, **tables, "wrote": [str(path) for path in paths]}))
         return
+    print_flights(story, found, metric)
+    print_written(paths)
+    print(f"To look at it, open {page} in a browser. Your own log is next: linoto launch --help")
+
+
+def print_flights(story: Story, found: Seasons, metric: Guarded) -> None:
+    """What each contender gained, month by month too, and what was cancelled."""
+    from linoto.pages.demo import guarded_row, guarded_text, introduction, season_parts, story_row
+
     for text in introduction(story):
         print_lines(f"{text}\n")
-    print_table([story_row(row) for row in table])
+    print_table([story_row(row) for row in story.table()])
     for text, rows in season_parts(found):
         print_lines(f"\n{text}\n" if rows else f"\n{text}")
         if rows:
             print_table(rows)
     print_lines(f"\n{guarded_text(metric.table())}\n")
     print_table([guarded_row(row) for row in metric.table()])
-    print_written(paths)
-    print(f"To look at it, open {page} in a browser. Your own log is next: linoto launch --help")
 
 
 def audit_lines(log_file: Path, arms_file: Path) -> list[str]:

@@ -63,17 +63,7 @@ def add_serve(commands: Commands) -> None:
     serve.add_argument(
         "--rate", type=above_zero, help="requests per second of each caller (default: unlimited)"
     )
-    serve.add_argument(
-        "--webhook",
-        metavar="URL",
-        help="where alarms are posted, signed with the secret in LINOTO_WEBHOOK_SECRET",
-    )
-    serve.add_argument(
-        "--webhook-secret-file",
-        type=Path,
-        metavar="FILE",
-        help="file with that secret, in place of the environment",
-    )
+    add_webhook(serve)
     serve.add_argument(
         "--accept-clock",
         action="store_true",
@@ -91,6 +81,21 @@ def add_serve(commands: Commands) -> None:
         serve.add_argument(f"--{name}", type=above_zero, default=seconds, metavar="SECONDS", help=what)
     add_settings(serve)
     serve.set_defaults(run=run_serve)
+
+
+def add_webhook(serve: Parser) -> None:
+    """The options about where alarms go."""
+    serve.add_argument(
+        "--webhook",
+        metavar="URL",
+        help="where alarms are posted, signed with the secret in LINOTO_WEBHOOK_SECRET",
+    )
+    serve.add_argument(
+        "--webhook-secret-file",
+        type=Path,
+        metavar="FILE",
+        help="file with that secret, in place of the environment",
+    )
 
 
 def add_backups(serve: Parser) -> None:
