@@ -338,7 +338,7 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     return with_guardrails(known, saved)
 
 
-def with_guardrails(policy: Any, saved: SavedLog) -> Any:
+def with_guardrails(policy: Policy, saved: SavedLog) -> Policy:
     """The policy that promises of the metrics of the log too, unless it has guardrails of its own."""
     from linoto.core.policies import Gated
 

@@ -31,9 +31,9 @@ class Agent:
 
     Its arms stay the same, or every round brings its own:
 
-    >>> from linoto import Gated, Moments, Tolerance
+    >>> from linoto import Gated, LinUCB, Moments, Tolerance
     >>> log = Moments.from_rows([[1.0, 0.2], [1.0, 0.9], [1.0, 0.4]], [0.1, 0.8, 0.3])
-    >>> agent = Gated(gate=Tolerance(budget=40, evidence="model")).start(log)
+    >>> agent = Gated(explorer=LinUCB(), gate=Tolerance(budget=40, evidence="model")).start(log)
     >>> decision = agent.decide(actions=[[1.0, 0.1], [1.0, 0.7]], practice=0)
     >>> decision.arm, decision.mode
     (1, 'explore')

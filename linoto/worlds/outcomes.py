@@ -198,7 +198,7 @@ def play_worlds(
     )
 
 
-def stated_in(policy: Any, rail: Guardrail) -> Guardrail:
+def stated_in(policy: ComposedPolicy, rail: Guardrail) -> Guardrail:
     """A guardrail with what the policy promises of it, if it knows it."""
     return next((own for own in getattr(policy, "guardrails", ()) if own.name == rail.name), rail)
 

@@ -69,7 +69,7 @@ def test_a_policy_that_never_learns_is_replayed_like_its_arm() -> None:
 
 
 def test_replay_drives_the_agent_as_its_own_loop_would() -> None:
-    bandit, policy = world(), Gated(gate=Tolerance(epsilon=0.2))
+    bandit, policy = world(), Gated(explorer=LinUCB(), gate=Tolerance(epsilon=0.2))
     warm, held_out = split(uniform_rows(bandit, 600, 9))
     agent = policy.start(bandit.actions, warm.offline)
     earned = []
