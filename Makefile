@@ -36,8 +36,10 @@ WORKERS ?= 2
 test: $(READY) ## the tests, the examples in docstrings, the snippets of the docs
 	@$(BIN)/pytest $(PLUGINS) -n $(WORKERS) --dist worksteal $(TESTS)
 
+# MARK=cell: only the cells of matrices of which make test runs some.
+MARK ?= slow
 test-slow: $(READY) ## the tests that take minutes
-	@$(BIN)/pytest $(PLUGINS) -n 2 --dist worksteal -m slow $(TESTS)
+	@$(BIN)/pytest $(PLUGINS) -n $(WORKERS) --dist worksteal -m "$(MARK)" $(TESTS)
 
 # Pythons are found by name, then where pyenv keeps them: make test-all PYTHONS="/opt/python3.12/bin/python3"
 PYTHONS ?= $(foreach version,3.11 3.12 3.13,python$(version)) \

@@ -27,5 +27,5 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a matrix marked `few(n)`, make test runs n cells and make test-slow the others."""
+    """Of a matrix, make test runs some cells and make test-slow the others."""
     leave_out(items)

@@ -1,4 +1,4 @@
-"""Which cells of a large matrix of settings make test runs; make test-slow runs the others."""
+"""Which cells of a matrix of settings make test runs; make test-slow runs the others."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from typing import Any
 
 import pytest
 
+MOST = 4  # cells of a matrix that does not say how many
+
 
 def leave_out(items: Iterable[pytest.Item]) -> None:
-    """Mark all but n cells of each matrix that is marked `few(n)` as slow; one named alone is run."""
+    """Mark all but some cells of each matrix as slow; `few(n)` keeps n. One named alone is run."""
     matrices: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("slow"):
             matrices.setdefault((str(item.path), item.originalname), []).append(item)
     for cells in matrices.values():
-        if (marker := cells[0].get_closest_marker("few")) is None:
-            continue
-        kept = spread(len(cells), *marker.args)
+        marker = cells[0].get_closest_marker("few")
+        kept = spread(len(cells), *(marker.args if marker else (MOST,)))
         for place, cell in enumerate(cells):
             if place not in kept:
                 cell.add_marker("slow")
+                cell.add_marker("cell")
 
 
 def spread(count: int, few: int) -> set[int]:
