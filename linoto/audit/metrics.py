@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from linoto.core.hints import amount, as_sure_as
 from linoto.core.intervals import Limits
 from linoto.core.validation import rounded_up
 from linoto.core.verdicts import Findings
+from linoto.logs.metrics import in_values
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 
@@ -133,16 +133,6 @@ class MetricFindings:
             "least_budget": self.gate.opening(self.confidence),
             "reasons": [*found.against, *found.missing, *found.promise],
         }
-
-
-SAID_OF_VALUES = {r"\breward": "value", r"\bdid not earn\b": "did not have", r"\bearned\b": "had"}
-
-
-def in_values(text: str) -> str:
-    """A sentence of a test of rewards, said of values."""
-    for pattern, word in SAID_OF_VALUES.items():
-        text = re.sub(pattern, word, text)
-    return text
 
 
 def look_at_metrics(

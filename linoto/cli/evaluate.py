@@ -329,17 +329,18 @@ def interval_of(found: Estimate) -> str:
     return f"[{amount(found.low)}, {amount(found.high)}]"
 
 
-def said(name: str, texts: dict[str, str]) -> list[tuple[str, str]]:
-    """One line for each different text, with the methods it is about where there are several texts."""
+def said(name: str, texts: dict[str, str], *, metrics: bool) -> list[tuple[str, str]]:
+    """One line for each different text, with what it is about, unless that is all of the reward."""
     methods = {text: [method for method in texts if texts[method] == text] for text in texts.values()}
-    if len(methods) == 1:
+    if len(methods) == 1 and not metrics:
         return [(name, text) for text in methods]
     return [(name, f"{', '.join(about)}: {text}") for text, about in methods.items()]
 
 
 def cautions_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
     """Which of the numbers are not to be acted on, and why."""
-    return said("caution", {label_of(found): found.reason for found in estimates if not found.enough})
+    reasons = {label_of(found): found.reason for found in estimates if not found.enough}
+    return said("caution", reasons, metrics=any(found.metric for found in estimates))
 
 
 def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple[str, str]]:
@@ -350,7 +351,8 @@ def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple
     if warm:
         started = estimates[0].learnt and "learnt from"
         notes.append((started or "warm start", f"{warm} other rows; they judged nothing"))
-    notes += said("intervals hold", {label_of(found): found.holds for found in estimates})
+    holds = {label_of(found): found.holds for found in estimates}
+    notes += said("intervals hold", holds, metrics=any(found.metric for found in estimates))
     notes += cautions_on(estimates)
     worst = max(estimates, key=lambda found: found.unseen)
     if worst.unseen > 0:

@@ -23,14 +23,15 @@ import numpy.typing as npt
 from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats
 from linoto.core.guardrail import Guardrail
-from linoto.core.intervals import betting_interval
+from linoto.core.intervals import Limits, betting_interval
 from linoto.core.learnt import LearntPolicy
-from linoto.core.validation import check_choice, check_count, check_seed
+from linoto.core.validation import check_choice, check_count, check_seed, exact
 from linoto.logs.estimates import Estimate as Estimate
 from linoto.logs.estimates import Found, Weighted
 from linoto.logs.estimates import Interval as Interval
 from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
 from linoto.logs.learning import learn_policy
+from linoto.logs.metrics import in_values
 from linoto.logs.row_kinds import kind_of
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
 from linoto.logs.targets import (
@@ -267,14 +268,38 @@ def evaluate(
         part = target if target.ndim == 1 else target[np.isfinite(rows.metrics[metric])]
         same: dict[str, Any] = {"methods": methods, "folds": folds, "ridge": ridge, "warm_start": warm_start}
         estimates = evaluate(rows.about(metric), part, seed=seed, interval=own, **same)
-        found += [replace(estimate, learnt=learnt, metric=metric) for estimate in estimates]
+        found += [replace(of_metric(estimate, metric, rows), learnt=learnt) for estimate in estimates]
     return found
 
 
 def intervals_of(rows: Rows, interval: Interval, guardrails: Sequence[Guardrail]) -> dict[str, Interval]:
     """How each metric of the rows is bounded: by the range of its guardrail, where there is one."""
     ranges = {rail.name: rail.reward_range for rail in guardrails}
+    for metric in ranges.keys() & rows.metrics.keys():
+        check_range(metric, ranges[metric], rows.metrics[metric])
     return {metric: replace(interval, reward_range=ranges.get(metric)) for metric in rows.metrics}
+
+
+def check_range(metric: str, limits: Limits, values: Floats) -> None:
+    """Refuse a range of a guardrail that values leave."""
+    known, (low, high) = values[np.isfinite(values)], limits
+    if known.size and not low <= known.min() <= known.max() <= high:
+        raise ValueError(
+            f"guardrail {metric!r}: its range must hold every value, from {exact(known.min())} to "
+            f"{exact(known.max())}, got {exact(low)}..{exact(high)}"
+        )
+
+
+def of_metric(found: Estimate, metric: str, rows: Rows) -> Estimate:
+    """An estimate by the rows that have a value of a metric, with what that takes for granted."""
+    values, (holds, reason) = rows.metrics[metric], map(in_values, (found.holds, found.reason))
+    missing = int(values.size - np.isfinite(values).sum())
+    if missing:
+        holds += (
+            f"{', and' if ', if ' in holds else ','} if it is chance alone which values are missing, "
+            f"whatever they are and whatever was played ({missing:,} of {values.size:,} values are missing)"
+        )
+    return replace(found, metric=metric, holds=holds, reason=reason)
 
 
 def evaluate_policy(
@@ -296,7 +321,7 @@ def evaluate_policy(
     found = [kept_mean(seen, kept)]
     for metric, own in intervals.items():
         known = np.isfinite(rows.metrics[metric])
-        found.append(replace(kept_mean(seen.about(metric, own), kept[known]), metric=metric))
+        found.append(of_metric(kept_mean(seen.about(metric, own), kept[known]), metric, rows))
     return [replace(estimate, learnt=learnt) for estimate in found]
 
 
@@ -349,8 +374,8 @@ def evaluate_learnt(
     found = [calls[by](rows) for by, rows in zip(methods, seen, strict=True)]
     del calls["dr"]  # its model is one of rewards
     for metric, own in intervals.items():
-        some = [(by, rows.about(metric, own)) for by, rows in zip(methods, seen, strict=True) if by in calls]
-        found += [replace(calls[by](rows), metric=metric) for by, rows in some]
+        some = [(by, part.about(metric, own)) for by, part in zip(methods, seen, strict=True) if by in calls]
+        found += [of_metric(calls[by](part), metric, fitted.rows) for by, part in some]
     return [replace(estimate, learnt=said) for estimate in found]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from math import inf
 from typing import Any
 
 from linoto.core.guardrail import Guardrail, as_guardrails
@@ -54,10 +56,14 @@ class AskedGuardrail:
         return {name: value for name, value in vars(self).items() if value is not None}
 
     def over(self, known: Guardrail) -> Guardrail:
-        """A guardrail that is known, with what was said now. An amount replaces both: budget and rate."""
-        said = self.said
-        amounts = {"budget": 0.0, "rate": 0.0} if {"budget", "rate"} & set(said) else {}
-        return replace(known, **amounts | said)
+        """A guardrail that is known, with what was said now; what was not said stays."""
+        low, high = self.reward_range or known.reward_range
+        if known.mean is not None and not low <= known.mean <= high:
+            raise ValueError(
+                f"guardrail {self.name!r}: its range must hold the mean in the log, {exact(known.mean)}, got "
+                f"{exact(low)}..{exact(high)}"
+            )
+        return replace(known, **self.said)
 
     def check_direction(self) -> None:
         """Refuse one that does not say what is better: the wrong one would promise the opposite."""
@@ -96,13 +102,15 @@ def setting_of(part: str, text: str) -> tuple[str, Any]:
         hint = nearest(key, (*DIRECTIONS, *SETTINGS)) or f": it must be {FORM}"
         raise ValueError(f"guardrail {text!r} has a part {part!r} that is not known{hint}")
     try:
-        if key != "range":
-            return key, float(value)
-        low, high = value.split("..")
-        return "reward_range", (float(low), float(high))
+        found = [float(end) for end in value.split("..")] if key == "range" else [float(value)]
     except ValueError:
-        form = "LOW..HIGH, such as 0..1" if key == "range" else "a number"
-        raise ValueError(f"guardrail {text!r}: {key} must be {form}, got {value!r}") from None
+        found = []
+    if key == "range" and len(found) == 2 and -inf < found[0] < found[1] < inf:
+        return "reward_range", (found[0], found[1])
+    if key != "range" and found and 0 <= found[0] < inf:
+        return key, found[0]
+    form = "LOW..HIGH with LOW below HIGH, such as 0..1" if key == "range" else "a number >= 0"
+    raise ValueError(f"guardrail {text!r}: its {key} must be {form}, got {value!r}")
 
 
 def words_of(key: str) -> str:
@@ -131,3 +139,13 @@ def restated(known: Sequence[Guardrail], asked: Sequence[AskedGuardrail]) -> tup
         if hint := nearest(name, [rail.name for rail in known]):
             raise ValueError(f"there is no guardrail {name!r} in the statistics{hint}")
     return (*kept, *(rail.alone() for rail in said.values()))
+
+
+SAID_OF_VALUES = {r"\breward": "value", r"\bdid not earn\b": "did not have", r"\bearned\b": "had"}
+
+
+def in_values(text: str) -> str:
+    """A sentence of a test of rewards, said of values."""
+    for pattern, word in SAID_OF_VALUES.items():
+        text = re.sub(pattern, word, text)
+    return text

@@ -55,7 +55,7 @@ def test_a_certificate_has_a_line_for_each_metric_with_what_is_said_now(
     capsys.readouterr()
     assert run("certificate", stats, "--budget", "40", "--guardrail", "complaint:rate=0.01") == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "complaint at most 0.01 a round more than current practice" in text
+    assert "complaint at most 20 and 0.01 a round more than current practice" in text
     assert "minutes at most 600 more than current practice" in text
 
 
@@ -71,11 +71,23 @@ def test_evaluate_has_a_table_for_each_metric(
     assert [one.get("metric", "") for one in found] == [""] * 4 + ["complaint"] * 4
 
 
+def test_a_caution_about_a_metric_alone_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rare = write_guarded(tmp_path / "rare.csv", guarded_table(rate=0.0005))
+    words = [*LOG, "--propensity", "p", "--play", "b", "--guardrail", "complaint:lower"]
+    assert run("evaluate", rare, *words) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "caution replay of complaint, ips of complaint" in text
+    assert "values that count differ from 0" in text and "rewards that count" not in text
+
+
 @pytest.mark.parametrize(
     "said, why",
     [
         ("complaint:lowr", "did you mean 'lower'?"),
-        ("complaint:lower:budget=few", "budget must be a number"),
+        ("complaint:lower:budget=few", ": its budget must be a number"),
+        ("complaint:lower:budget=-3", "'complaint:lower:budget=-3': its budget must be a number >= 0"),
+        ("complaint:lower:rate=inf", "its rate must be a number >= 0"),
+        ("complaint:lower:range=1..0", "its range must be LOW..HIGH with LOW below HIGH"),
         ("complaint", "must say whether lower or higher is better"),
         ("minutes:lower", "must have a range"),
         ("complaints:lower", "did you mean 'complaint'?"),
@@ -86,6 +98,7 @@ def test_a_wrong_guardrail_is_one_sentence(
 ) -> None:
     assert run("audit", log, *LOG, "--guardrail", said) in (1, 2)
     told = capsys.readouterr().err
+    assert "--budget" not in told and "--reward-range" not in told
     assert why in told and told.count("\n") == 1 and "Traceback" not in told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -141,10 +142,15 @@ def test_a_column_of_the_context_is_no_guardrail() -> None:
         read_log(guarded_table(100), **COLUMNS, numeric=["minutes"], guardrails=[MINUTES])
 
 
-def test_what_is_said_of_a_known_guardrail_replaces_its_amounts() -> None:
+def test_what_is_not_said_of_a_known_guardrail_stays_as_it_was() -> None:
     known = Guardrail("x", reward_range=(0, 1), lower_is_better=True, budget=20, rate=0.1, mean=0.3)
     (found,) = restated([known], [AskedGuardrail.of("x:rate=0.2")])
-    assert (found.budget, found.rate, found.mean, found.lower_is_better) == (0.0, 0.2, 0.3, True)
+    assert (found.budget, found.rate, found.mean, found.lower_is_better) == (20.0, 0.2, 0.3, True)
+    for said in ("budget=500", "rate=0.2", "range=0..2", "higher"):
+        (found,) = restated([known], [AskedGuardrail.of(f"x:{said}")])
+        assert sum(one != other for one, other in zip(astuple(found), astuple(known), strict=True)) == 1
+    with pytest.raises(ValueError, match=r"guardrail 'x': its range must hold the mean in the log, 0\.3"):
+        restated([known], [AskedGuardrail.of("x:range=1..2")])
     assert restated([known], []) == (known,)
     with pytest.raises(ValueError, match="there is no guardrail 'xx' in the statistics: did you mean 'x'"):
         restated([known], [AskedGuardrail.of("xx:lower:range=0..1")])
@@ -175,9 +181,34 @@ def test_a_metric_is_estimated_as_if_it_were_the_reward(kind: str, target: Any) 
     known = np.isfinite(rows.metrics["complaint"])
     part = target[known] if isinstance(target, np.ndarray) else target
     alone = evaluate(rows.about("complaint"), part)
+    words = ("holds", "reason")  # are said of values
     for estimate, other in zip(found[4:8], alone, strict=True):
-        assert estimate.to_dict() == {**other.to_dict(), "metric": "complaint"}
+        assert estimate.to_dict() == other.to_dict() | {"metric": "complaint"} | {
+            word: getattr(estimate, word) for word in words
+        }
     assert all("[0, 60]" in estimate.holds for estimate in found[8:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", ["b", "greedy"])
+def test_an_interval_says_how_many_values_are_missing_and_what_that_takes_for_granted(
+    kind: str, target: str
+) -> None:
+    rows = rows_of(kind)
+    judged = rows.take(np.arange(len(rows) // 5, len(rows))) if target == "greedy" else rows
+    values = judged.metrics["complaint"]
+    missing = f"({int(np.isnan(values).sum()):,} of {values.size:,} values are missing)"
+    for found in evaluate(rows, target, guardrails=[MINUTES]):
+        assert (missing in found.holds and "chance alone" in found.holds) == (found.metric == "complaint")
+        assert ("reward" in found.holds) == (not found.metric)
+
+
+def test_a_range_that_values_leave_is_named_by_its_guardrail() -> None:
+    narrow = Guardrail("minutes", reward_range=(0, 5), lower_is_better=True)
+    with pytest.raises(
+        ValueError, match=r"guardrail 'minutes': its range must hold every value, from .* got 0\.\.5"
+    ):
+        evaluate(rows_of("arms"), "b", guardrails=[narrow])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -213,6 +244,7 @@ def test_a_policy_with_guardrails_is_told_the_values_of_the_rows_that_it_plays()
     policy = Told(Guardrail("complaint", reward_range=(0, 1), lower_is_better=True, budget=8))
     reward, complaints, minutes = evaluate(rows, policy, actions=np.eye(3))
     assert (reward.metric, complaints.metric, minutes.metric) == ("", "complaint", "minutes")
+    assert "values are missing" in complaints.holds and "missing" not in reward.holds + minutes.holds
     known = [metrics["complaint"] for _, metrics in policy.told if metrics]
     assert len(known) == complaints.used < len(policy.told) == reward.used
     assert complaints.value == pytest.approx(np.mean(known))
