@@ -250,7 +250,7 @@ def enter_round(run: Records, decision: Decision, *, asked: bool = True) -> None
         return
     if decision.control_share is not None:
         entry = kernels.CONTROL_PLAY if decision.source == "control" else kernels.EXPLORED_PLAY
-    elif decision.source == "practice":
+    elif decision.by_practice:  # without a coin, whichever of its sources it claims
         entry = kernels.NO_ENTRY if decision.arm == decision.proposal else kernels.PRACTICE_PLAY
     write(run, entry, decision.control_share or 0.0, decision.centre or 0.0, 0)
 

@@ -148,7 +148,7 @@ class Guard:
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned, got {decision!r}")
         check_round(decision, self.rounds + 1)
-        arm = as_arm(decision.arm, self._counts.shape[1])
+        arm, decision = as_arm(decision.arm, self._counts.shape[1]), self._tickets.as_made(decision)
         if self._coins is not None:
             ticket = self._enter_by_coin(decision, arm, self._coins)
         else:

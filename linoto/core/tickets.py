@@ -106,6 +106,14 @@ class Tickets:
             return None
         return any(decision is other for other in self.made) or said(decision) in map(said, self.made)
 
+    def as_made(self, decision: Decision) -> Decision:
+        """The decision of the round to come that this one is, whatever source it claims; or itself."""
+        if self.trusts or any(decision is other for other in self.made):
+            return decision
+        claimed = played(decision)
+        same = [other for other in self.made if played(other) == claimed]
+        return next((other for other in same if other.source == decision.source), (same or [decision])[-1])
+
     # -- keeping
 
     def save(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -130,6 +138,11 @@ class Tickets:
 
 def said(decision: Decision) -> tuple[Any, ...]:
     """All of a decision that the books read."""
+    return decision.source, *played(decision)
+
+
+def played(decision: Decision) -> tuple[Any, ...]:
+    """The same but for where its arm came from, which only who made it knows."""
     d = decision
     coin = d.control_share, d.centre, d.centres
-    return d.arm, d.by_practice, d.proposal, d.fallback, *coin, d.action, d.practice
+    return d.arm, d.proposal, d.fallback, *coin, d.action, d.practice

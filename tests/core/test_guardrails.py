@@ -378,6 +378,43 @@ def test_a_centre_that_a_decision_claims_is_not_believed(centre: float) -> None:
     told(agent, decision)
 
 
+def asked_for_the_worst(kind: str) -> tuple[Any, Any]:
+    """Who plays, and how it is asked about arm 2, which loses the whole range of the metric in a round."""
+    rails = [Guardrail("kept", reward_range=(0, 1), budget=8, mean=1.0)]
+    if kind == "a guard":
+        watch = guard("a rate", guardrails=rails, gate=Control(budget=20))
+        return watch, lambda: watch.decide(2)
+    policy = gated(guardrails=rails, gate=Control(budget=20))
+    if kind == "arms that stay":
+        agent = policy.start(ACTIONS, LOG, rng=3)
+        return agent, lambda: agent.guard(2)
+    agent = policy.start(d=2, rng=3)
+    return agent, lambda: agent.guard(2, actions=ACTIONS, practice=0)
+
+
+@pytest.mark.parametrize("claimed", ["control", "explorer", "lcb", "fixed"])
+@pytest.mark.parametrize("kind", ["arms that stay", "rounds that bring arms", "a guard"])
+def test_a_source_that_a_decision_claims_is_not_believed(kind: str, claimed: Any) -> None:
+    """Where the gate is closed, practice was decided: a play that says otherwise is entered as just that."""
+    (honest, asks), (liar, asks_too) = asked_for_the_worst(kind), asked_for_the_worst(kind)
+    closed = 0
+    for step in range(120):
+        decision, same = asks(), asks_too()
+        assert decision == same
+        if decision.control_share is None and decision.arm != 2:
+            same, closed = replace(same, source=claimed), closed + 1
+        values = {"kept": float(decision.arm != 2)}
+        if step % 2:
+            honest.update(decision, 1.0, values)
+            liar.update(same, 1.0, values)
+        else:
+            for runs, played in ((honest, decision), (liar, same)):
+                runs.commit(played)
+                runs.observe(played, 1.0, values)
+    assert closed > 50
+    assert liar.rooms == honest.rooms and liar.snapshot() == honest.snapshot()
+
+
 def test_what_is_refused_counts_nothing() -> None:
     """Neither the metric where the reward is refused, nor the reward where the metric is."""
     agent, keeper = gated().start(ACTIONS, LOG, rng=3), guard("a rate")

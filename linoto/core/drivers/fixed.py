@@ -507,6 +507,7 @@ class FixedArms(Driver[Bools | None]):
             arm = self.as_arm(decision.arm, None)
             if running.stays_safe:
                 coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
+            decision = running.tickets.as_made(decision)
             if running.tickets.has_made(decision):
                 if self.gate.throws_coin:
                     coins.enter_play(run, decision)

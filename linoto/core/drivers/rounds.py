@@ -418,6 +418,7 @@ class RoundArms(Driver[Round]):
         stands = decision if self.standing is None else self.standing[1]
         if decision is not stands and replace(decision, budget=stands.budget) != stands:
             raise ValueError(f"decision must be the one for which {self.why_it_stands}, got another")
+        decision = running.tickets.as_made(decision)
         ours = self.standing is not None or self.is_ours(decision)
         if self.gate.throws_coin:
             coins.enter_round(running.state.run, decision, asked=ours)
