@@ -367,6 +367,54 @@ def test_what_is_shown_of_an_address_has_no_password() -> None:
     assert place_of("postgres.sqlite") == Path("postgres.sqlite")
 
 
+SAMPLES = """
+SELECT s::text FROM pg_stats s WHERE schemaname = 'linoto'
+AND (attname IN ('body', 'key', 'books', 'agent') OR s::text ~ 'visit')
+"""
+
+
+@pytest.mark.parametrize("sampled", [False, True], ids=["new", "of an older version"])
+def test_the_planner_keeps_no_samples_of_a_person(address: Address, postgres: Cluster, sampled: bool) -> None:
+    """Nor bytes of them, where they were taken before: `forget` writes them anew too."""
+    spec, name = spec_with_contexts(POLICIES["coin"]), name_of(address)
+    tables = ("events", "decisions", "snapshots", "bases")
+    with opened(address, clock=FakeClock(), snapshot_every=3) as service:
+        service.store.write_sync(lambda c: service.loops.create(c, loop=Loop.fresh("loop", spec)))
+        for i in range(20):
+            made = decide(service, key=f"visit {i}", context={"age": 30, "country": "Atlantis"})
+            reward(service, made.decision_id, 1.0)
+    if sampled:
+        for table, column in (("events", "body"), ("decisions", "key")):
+            postgres.psql(name, f"ALTER TABLE linoto.{table} ALTER {column} SET STATISTICS -1")
+    for table in tables:
+        assert postgres.psql(name, f"ANALYZE linoto.{table}").returncode == 0
+    assert ("visit" in postgres.psql(name, SAMPLES).stdout) == sampled
+    list(forget(address, {"country": "Atlantis"}))
+    for table in tables:
+        assert postgres.psql(name, f"ANALYZE linoto.{table}").returncode == 0
+    assert postgres.psql(name, SAMPLES).stdout == ""
+    assert postgres.psql(name, "CHECKPOINT").returncode == 0
+    files = [path for path in (postgres.data / "base").rglob("*") if path.is_file()]
+    assert files and not any(b"visit 1" in path.read_bytes() for path in files)
+
+
+def test_a_database_of_an_older_version_is_served_without_samples(
+    address: Address, postgres: Cluster
+) -> None:
+    with opened(address) as service:
+        create(service)
+        for number in range(20):
+            decide(service, key=f"visit {number}")
+    name = name_of(address)
+    postgres.psql(name, "ALTER TABLE linoto.decisions ALTER key SET STATISTICS -1")
+    assert postgres.psql(name, "ANALYZE linoto.decisions").returncode == 0
+    assert "visit" in postgres.psql(name, SAMPLES).stdout
+    with opened(address) as service:
+        assert decide(service, key="visit 3").decision_id == "1-4"
+    assert postgres.psql(name, "ANALYZE linoto.decisions").returncode == 0
+    assert postgres.psql(name, SAMPLES).stdout == ""
+
+
 def test_a_person_is_erased_there_too_and_a_viewer_is_a_role(address: Address) -> None:
     spec = spec_with_contexts(POLICIES["coin"])
     with opened(address, clock=FakeClock(), snapshot_every=3) as service:

@@ -6,7 +6,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count
@@ -296,9 +296,17 @@ class ServerConnection:
         return True
 
     def add_tables(self) -> None:
-        """The secret of the database."""
+        """The secret of the database, and that the planner keeps no samples of people."""
+        self._leave_no_samples({(table, column) for table, column in self.execute(own_sql.SAMPLED)})
         fresh = secrets.token_bytes(SECRET_BYTES)
         self.execute("INSERT INTO secret VALUES (1, ?, '') ON CONFLICT DO NOTHING", (fresh,))
+
+    def _leave_no_samples(self, sampled: Container[tuple[str, str]] | None = None) -> None:
+        """Let the planner sample these columns no more; what it has goes with a type that is set."""
+        for table, column, kind in own_sql.PERSONAL:
+            if sampled is None or (table, column) in sampled:
+                change = f"ALTER COLUMN {column} TYPE {kind}, ALTER COLUMN {column} SET STATISTICS 0"
+                self.execute(f"ALTER TABLE {table} {change}")
 
     def count_on(self) -> None:
         """After the largest one there is."""
@@ -329,8 +337,9 @@ class ServerConnection:
             self.execute(f"VACUUM (FULL, ANALYZE) {table}")
 
     def rewrite(self) -> str:
-        """Other files for the tables; the server keeps its own log."""
-        for table in ("events", "decisions", "snapshots", "bases"):
+        """Other files for the tables and for the planner's samples; the server keeps its own log."""
+        self._leave_no_samples()
+        for table in ("events", "decisions", "snapshots", "bases", "pg_catalog.pg_statistic"):
             self.execute(f"VACUUM (FULL) {table}")
         return "the write-ahead log of the server, until it is recycled, and "
 

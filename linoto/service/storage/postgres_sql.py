@@ -120,6 +120,18 @@ CREATE TABLE outbox (
 );
 """
 
+# Contexts, keys and what was learnt from them are in these, and the planner would keep samples of them.
+PERSONAL = [
+    ("events", "body", "BYTEA"),
+    ("decisions", "key", "TEXT"),
+    *((table, column, "BYTEA") for table in ("snapshots", "bases") for column in ("books", "agent")),
+]
+SAMPLED = f"""
+SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+WHERE c.relnamespace = '{SCHEMA}'::regnamespace AND a.attstattarget IS DISTINCT FROM 0
+AND pg_has_role(c.relowner, 'USAGE')
+"""
+
 # A server owns a database while its session has this lock, which goes with the session, however it ends.
 LOCK = "1818848879, 1"  # locks are those of one database, so the name of the program is enough
 TRY_LOCK = f"SELECT pg_try_advisory_lock({LOCK})"
