@@ -214,9 +214,9 @@ class Agent:
         """Learn from the reward of a decision committed earlier, or of an arm that stays the same.
 
         By its decision a reward is credited to its own play, once; a decision that was only shown, overruled,
-        changed, or lost with a snapshot is refused. By arm alone it goes to a play outside the mixture first:
-        a rule fixed before the reward is seen, but where rewards are lost or late *because* of their value,
-        only the decision keeps the books right.
+        changed, or lost with a snapshot is refused. By arm alone it is that of its oldest play outside the
+        mixture, or else of its oldest one: a rule fixed before the reward is seen, but where rewards are lost
+        or late *because* of their value, only the decision keeps the books right.
 
         `metrics` are values of guardrails by their names: with the reward or without it, one by one, each
         once. One that never comes counts at its worst.

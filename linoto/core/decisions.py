@@ -12,6 +12,7 @@ import numpy.typing as npt
 from linoto.core import kernels
 from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.validation import (
+    LARGEST,
     as_arm,
     as_arms,
     as_floats,
@@ -115,15 +116,23 @@ class Decision:
         action = np.array(self.action or ())
         if action.shape != (d,):
             raise ValueError(f"decision must have an action of {d} features, got {action.size}")
+        check_size("an action", action)
         if self.practice is None:
             return action, action
         practice = np.array(self.practice)
         if practice.shape != (d,):
             raise ValueError(f"decision must have a practice of {d} features, got {len(self.practice)}")
+        check_size("a practice", practice)
         return action, practice
 
 
 DEFAULTS = {field.name: field.default for field in fields(Decision) if field.default is not MISSING}
+
+
+def check_size(name: str, vector: Floats) -> None:
+    """Refuse features that no question could have."""
+    if not np.vdot(vector, vector) < LARGEST:  # a number that is none, too
+        raise ValueError(f"decision must have {name} of numbers of a size below {LARGEST**0.5:g}, got others")
 
 
 def check_round(decision: Decision, current: int) -> None:

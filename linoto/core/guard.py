@@ -194,16 +194,24 @@ class Guard:
                     f"decision must be what decide returned for a Control gate, got {decision!r}"
                 )
             arm, mixture = credit(decision, self._counts)
+            round, ticket = self._tickets.oldest(self._open, arm, mixture), None
+            if round is not None:
+                self._open.close(round)
+                self._settle(round)
             if self.pending.sum() == 1:  # this one was the last
                 self._open.clear()
                 self._tickets.kept.clear()
-            ticket = None
         else:
             check_awaited(self._open, decision.round)
             ticket = self._tickets.of(decision)
             arm, mixture = credit(decision, self._counts, None if ticket is None else ticket.mixture)
             self._open.close(decision.round)
             self._settle(decision.round)
+        self._enter_reward(decision, ticket, arm, mixture, value)
+
+    def _enter_reward(
+        self, decision: Decision | int, ticket: Ticket | None, arm: int, mixture: bool, value: float
+    ) -> None:
         self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] -= 1
         if isinstance(decision, Decision) and self.gate.throws_coin:
             self._observe_by_coin(decision, ticket, value)
@@ -216,11 +224,15 @@ class Guard:
             self._tickets.drop(round)
 
     def update(self, decision: Decision, reward: float, metrics: Mapping[str, float] | None = None) -> None:
-        """Commit and observe at once."""
-        value = check_reward(self._params, reward)
-        self._values_of(metrics)
+        """Commit and observe at once: what comes is that of the play as it was committed."""
+        value, values = check_reward(self._params, reward), self._values_of(metrics)
         self.commit(decision)
-        self.observe(decision, value, metrics)
+        played = self._tickets.kept[self.rounds]
+        self._open.close(self.rounds)
+        self._enter_reward(decision, played, played.play, played.mixture, value)
+        if self._rails is not None:
+            self._rails.tell(self.rounds, played, values)
+        self._settle(self.rounds)
 
     @property
     def rooms(self) -> dict[str, float]:

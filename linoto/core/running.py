@@ -89,10 +89,15 @@ class Running:
         self.open_rounds.close(round)
         self.settle(round)
 
-    def settle_all(self) -> None:
-        """The same for every round: rewards have come by their arms alone."""
-        for round in tuple(self.tickets.kept):
-            self.settle(round)
+    def close_by_arm(self, arm: int, mixture: bool) -> None:
+        """The reward of an arm has come: its oldest open play, of the mixture or not, is told."""
+        round = self.tickets.oldest(self.open_rounds, arm, mixture)
+        if round is not None:
+            self.close(round)
+        if self.rounds == self.rewards + 1:  # this one was the last
+            self.open_rounds.clear()
+            for round in tuple(self.tickets.kept):
+                self.settle(round)
 
     def settle(self, round: int) -> None:
         """Forget what was played in a round, where nothing of it is to come any more."""

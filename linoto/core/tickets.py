@@ -1,4 +1,7 @@
-"""What each committed play was, until its reward has come: a decision that says otherwise is refused."""
+"""What each committed play was, until all of it has come: what is told by another decision is refused.
+
+A decision that was changed before it is played is no error: what it plays is judged by itself.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.decisions import Decision
+from linoto.core.open_rounds import OpenRounds
 
 MOST_TICKETS = 2**17  # rounds of which something may still come: what is older is never told
 MOST_MADE = 64  # decisions of one round that are remembered until its commit
@@ -76,6 +80,13 @@ class Tickets:
     def drop(self, round: int) -> None:
         """Nothing of it is to come any more."""
         self.kept.pop(round, None)
+
+    def oldest(self, awaiting: OpenRounds, arm: int, mixture: bool) -> int | None:
+        """The round whose reward has come by its arm alone: the oldest open one; None: it is not known."""
+        if self.trusts:
+            return None
+        plays = (round for round, of in self.kept.items() if (of.play, of.mixture) == (arm, mixture))
+        return next(filter(awaiting.awaits, plays), None)
 
     def believes(self, round: int) -> bool:
         """Whether a decision of this round is taken for what it says."""

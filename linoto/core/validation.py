@@ -11,6 +11,8 @@ import numpy as np
 from linoto.core.arrays import Floats, Ints
 from linoto.core.one_hot import compact_form
 
+LARGEST = 1e100  # squared length of all arms of a round
+
 
 def exact(value: float) -> str:
     """A number in as few digits as tell it from every other: no message shows two numbers as one.

@@ -182,6 +182,147 @@ def test_a_play_in_the_name_of_the_mixture_is_none() -> None:
         assert (int(run["mixed"]), int(run["explored_plays"])) == (0, 1)
 
 
+TOLD = "got one of round {}, which does not: its reward was told before, or it was not played"
+
+
+@pytest.mark.parametrize("how", ["observe", "lose"])
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_reward_by_its_arm_is_not_told_again_by_its_decision(how: str, restored: bool) -> None:
+    """Whatever else is open, and whatever is played of the same arm later."""
+    for seed in range(5):
+        play = KINDS["fixed arms"](rng=seed)
+        play.agent.commit(2)  # stays open: no telling is the last one
+        decision = play.ask()
+        while decision.source != "control":
+            play.agent.update(decision, 1.0)
+            decision = play.ask()
+        play.agent.commit(decision)
+        if restored:
+            play.agent = linoto.restore(play.agent.snapshot())
+        getattr(play.agent, how)(decision.arm, 0.0)
+        play.agent.commit(play.ask(play.practice()))
+        play.agent.commit(decision.arm)
+        refused(play, decision, TOLD.format(decision.round))
+
+
+def test_control_that_lost_is_told_twice_by_nobody() -> None:
+    """An attack: every control reward of 0 is told by arm and by decision. It lost 900 of a budget of 20."""
+    log = linoto.Offline(pulls=[100, 0, 0], reward_sums=[60.0, 0.0, 0.0])
+    agent = Gated(gate=Control(budget=20.0), confidence=CLICKS).start(np.eye(3), log, rng=0)
+    rng, lost, told_twice = np.random.default_rng(100), 0.6, 0
+    agent.commit(1)
+    for _ in range(1500):
+        decision = agent.guard(2)
+        lost += 0.18 * (decision.arm == 2)
+        reward = float(rng.random() < (0.42 if decision.arm == 2 else 0.6))
+        if decision.source != "control" or reward:
+            agent.update(decision, reward)
+            continue
+        agent.commit(decision)
+        agent.observe(0, reward)
+        agent.commit(agent.guard(0))
+        with pytest.raises(ValueError, match="its reward was told before"):
+            agent.observe(decision, reward)
+        told_twice += 1
+        agent.observe(0, 1.0)
+    assert told_twice > 20 and lost <= 20.0
+
+
+def test_a_guard_hears_of_each_play_once_by_arm_or_by_decision() -> None:
+    log = linoto.Offline(pulls=[100, 0], reward_sums=[60.0, 0.0])
+    guard = linoto.Guard(log, budget=30.0, promise="realised", reward_range=(0, 1), noise="bounded")
+    plays = []
+    for _ in range(3):
+        plays.append(guard.decide(1))
+        guard.commit(plays[-1])
+    guard.observe(1, 1.0)
+    with pytest.raises(ValueError, match="got one of round 1, which does not"):
+        guard.observe(plays[0], 1.0)
+    for play in plays[1:]:
+        guard.observe(play, 0.0)
+    assert guard._run[0]["earned"] == 1.0 and guard.pending.sum() == 0
+
+
+def test_control_of_another_time_is_no_control_where_something_else_is_played() -> None:
+    """Contexts, between decide and commit a crash: the coin is right, the action is another."""
+    play = KINDS["contexts"](rng=0)
+    kept, decision = play.agent.snapshot(), play.ask()
+    while decision.source != "control":
+        play.agent.update(decision, 1.0)
+        kept, decision = play.agent.snapshot(), play.ask()
+    play.agent = linoto.restore(kept)
+    play.agent.commit(playing(decision, 2))
+    assert play.agent.running.tickets.kept[decision.round].entry == kernels.UNASKED_PLAY
+    play.agent = linoto.restore(kept)
+    play.agent.commit(decision)
+    assert play.agent.running.tickets.kept[decision.round].entry == kernels.CONTROL_PLAY
+
+
+@pytest.mark.parametrize("entry", [float("nan"), float("inf"), 1e60])
+@pytest.mark.parametrize("name", ["action", "practice"])
+def test_what_no_question_could_hold_is_not_learnt(name: str, entry: float) -> None:
+    for gate in (Control(budget=20.0), linoto.Open()):
+        rows = np.repeat([0, 1], 50)
+        moments = Moments.from_rows(ACTIONS[rows], np.full(100, 0.5))
+        agent = Gated(gate=gate, explorer=LinUCB(), confidence=CLICKS).start(moments, rng=0)
+        decision = agent.decide(actions=ACTIONS, practice=0)
+        before, changed = agent.snapshot(), replace(decision, **{name: (entry, 0.0)})
+        told = f"decision must have an? {name} of numbers of a size below"
+        with pytest.raises(ValueError, match=told):
+            agent.commit(changed)
+        with pytest.raises(ValueError, match=told):
+            agent.update(changed, 1.0)
+        assert agent.snapshot() == before
+        agent.commit(decision)
+        with pytest.raises(ValueError, match=told):
+            agent.observe(changed, 1.0)
+
+
+@every_kind
+@pytest.mark.parametrize("change", [{"centre": 0.9}, {"control_share": 0.01}])
+def test_an_update_is_done_or_changes_nothing(kind: str, change: dict[str, Any]) -> None:
+    """A coin that was changed by hand: the books have the one that was thrown."""
+    play = KINDS[kind](rng=0)
+    decision = thrown(play)
+    before = play.agent.snapshot()
+    try:
+        play.agent.update(replace(decision, **change), 1.0)
+    except ValueError:
+        assert play.agent.snapshot() == before
+        return
+    changed, play.agent = play.agent.snapshot(), linoto.restore(before)
+    play.agent.update(decision, 1.0)
+    assert changed == play.agent.snapshot()
+
+
+def test_an_update_of_a_guard_is_a_commit_and_an_observation() -> None:
+    rail = Guardrail("margin", reward_range=(-2, 4), budget=40)
+    for more in ({"gate": Control(budget=20.0), "guardrails": [rail], "rng": 0}, {"budget": 30.0}):
+        one, two = (linoto.Guard(LOG, reward_range=(0, 1), noise="bounded", **more) for _ in range(2))
+        for t in range(40):
+            metrics = {"margin": float(t % 3)} if t % 2 and "gate" in more else None
+            one.update(one.decide(2), float(t % 2), metrics)
+            decision = two.decide(2)
+            two.commit(decision)
+            two.observe(decision, float(t % 2), metrics)
+            assert one.snapshot() == two.snapshot()
+
+
+@pytest.mark.parametrize("kind", ["fixed arms", "contexts"])
+def test_what_was_shown_before_a_simulation_was_not_made_after_it(kind: str) -> None:
+    play = KINDS[kind](rng=3)
+    play.ask(play.practice())  # no coin
+    draws = np.random.default_rng(0).random(5)
+    if kind == "fixed arms":
+        play.agent.play(np.array([0.6, 0.5, 0.0]), draws, bernoulli=True)
+    else:
+        rounds = {"actions": np.tile(ACTIONS, (5, 1)), "weights": np.tile(play.shares, 5)}
+        play.agent.play(
+            np.tile([0.6, 0.5, 0.0], 5), draws, ends=np.arange(3, 16, 3), bernoulli=True, **rounds
+        )
+    assert play.agent.rounds == 5 and not play.agent.running.tickets.made
+
+
 # -- all together
 
 

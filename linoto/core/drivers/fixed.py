@@ -453,6 +453,7 @@ class FixedArms(Driver[Bools | None]):
         running, draws, low = self.running, world.draws, world.reward_range[0]
         rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
         coins.check_stays_safe(not running.stays_safe)
+        running.tickets.made.clear()
         warm_up_loop(self.parts)
         block = max(min(4096, MOST_DRAWN // running.held.vectors.shape[1]), 1)  # rounds drawn for at once
         start = 0
@@ -547,9 +548,8 @@ class FixedArms(Driver[Bools | None]):
         arm, mixture = credit(decision, running.held.counts, mixture)
         if isinstance(decision, Decision):
             running.close(decision.round)
-        elif running.rounds == running.rewards + 1:
-            running.open_rounds.clear()  # this one was the last
-            running.settle_all()
+        else:
+            running.close_by_arm(arm, mixture)
         return arm, mixture
 
     def enter_reward(self, decision: Decision | int, arm: int, ticket: Ticket | None) -> None:

@@ -11,9 +11,8 @@ import numpy.typing as npt
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
 from linoto.core.drivers.order import Order
-from linoto.core.validation import as_arm, as_floats, as_names, exact
+from linoto.core.validation import LARGEST, as_arm, as_floats, as_names, exact
 
-LARGEST = 1e100  # squared length of all arms of a round
 SUMS_TO_ONE = 1e-6  # how far weights may be from it: they come from somebody's floats
 
 

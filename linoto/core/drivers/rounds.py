@@ -446,8 +446,10 @@ class RoundArms(Driver[Round]):
             )
         if made is not None:
             return made
+        if decision.by_practice and decision.action != decision.practice:
+            return False
         if decision.control_share is None:
-            return not decision.by_practice or decision.action == decision.practice
+            return True
         if running.rails is not None:
             running.rails.measure(running.state.run)
         known = running.rails is None or running.rails.centres == decision.centres
@@ -533,6 +535,7 @@ class RoundArms(Driver[Round]):
         """What is played in rounds that bring their arms: the same bits as asking round by round."""
         warm_up_context_loop(self.coin, self.shift)
         running, ends = self.running, given.ends
+        running.tickets.made.clear()
         most = int(np.diff(ends, prepend=0).max())
         running.state = kernels.with_arms(running.state, np.zeros((self.d, most)))
         coin_rows, randoms = self.coin_rows(ends.size), self.random_rows(ends.size)
@@ -586,11 +589,11 @@ class RoundArms(Driver[Round]):
     def grow(self, change: ArmChange[str], larger: Recipe) -> None:
         """Go on with new features, which were 0 in everything so far."""
         d, running = len(change.places) + change.features, self.running
-        if running.rails is not None:
-            running.rails.grow(np.array(change.places), d)
         composition = composition_after(self.composition, [change])
         moments = self.moments.with_features(change.places, d)
-        params = params_for_rounds(composition, moments)
+        params = params_for_rounds(composition, moments)  # refuses what cannot work
+        if running.rails is not None:
+            running.rails.grow(np.array(change.places), d)
         places, order = np.array(change.places), self.order
         if self.order is not None:
             order = Order.by_item(larger)
