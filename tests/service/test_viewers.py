@@ -14,6 +14,7 @@ from helpers.loops_with_contexts import create
 from helpers.service_process import FakeClock, opened
 from litestar.testing import TestClient
 
+from linoto.service.loops.explanations import explain
 from linoto.service.storage import tokens
 from linoto.service.storage.database import open_database
 from linoto.service.web.access import create_token
@@ -75,6 +76,27 @@ def test_a_viewer_is_shown_the_reasons_that_name_nobody(tmp_path: Path) -> None:
             assert why["reasons"][0].startswith("The policy wanted to play")
             refused = http.post("/v1/loops/loop/decide", headers=bearer, json={})
             assert refused.status_code == 403 and "needs the role writer" in refused.text
+
+
+def test_a_viewer_is_told_that_who_asked_is_hidden_and_not_that_small_parts_add_up(tmp_path: Path) -> None:
+    """The arm is expected to earn more because of the country, which this role must not see."""
+    with opened(tmp_path / "x.sqlite", clock=FakeClock()) as service:
+        create(service)
+        loop = service.loops.get("loop")
+        made = [decide(service, context={"age": 31, "country": place}) for place in ("DE", "NO") * 3]
+        told = []
+        for one in made:
+            seen, whole = (
+                service.store.read_database(
+                    lambda c, one=one, all=all: explain(c, loop, one.decision_id, all)
+                )
+                for all in (False, True)
+            )
+            assert "many small parts" not in str(seen.reasons)
+            assert "is not shown to this role" in seen.reasons[-1]
+            assert "not shown to this role" not in str(whole.reasons)
+            told += [seen.reasons for line in whole.reasons if "because of country" in line]
+        assert told and all(" more than C, current practice." in str(reasons) for reasons in told)
 
 
 def test_a_database_that_knew_three_roles_learns_the_fourth_and_keeps_its_tokens(tmp_path: Path) -> None:

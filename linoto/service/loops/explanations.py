@@ -190,6 +190,8 @@ def reason(event: DecisionMade, loop: Loop) -> str | None:
 
 def unseen_reasons(event: DecisionMade, loop: Loop) -> list[str]:
     """What the log never had: a misspelt word, or a number in other units, must not stay unnoticed."""
+    if event.context is None and loop.arms.context_fields is not None:
+        return ["Who asked is not shown to this role, so no part of the context is named."]
     if event.context == FORGOTTEN:
         return ["Who asked was forgotten, so no part of the context is named."]
     return loop.arms.remarks(event.context, loop.agent) if event.context else []
@@ -207,11 +209,17 @@ def gain_reason(event: DecisionMade, loop: Loop) -> str:
             f"{arm} is expected to earn {amount(-gain)} less than {other}, but it may earn more: it is tried "
             "to find out."
         )
+    return f"{arm} is expected to earn {amount(gain)} more than {other}{because_of(event)}."
+
+
+def because_of(event: DecisionMade) -> str:
+    """The parts of the context that speak for an arm; nothing where who asked is hidden, or was forgotten."""
+    if event.context is None or event.context == FORGOTTEN:
+        return ""
     parts = [f"{each.part} ({each.amount:+.2g})" for each in event.because if each.amount > 0]
-    why = (
+    return (
         f", because of {' and '.join(parts)}" if parts else ": many small parts of the context add up to that"
     )
-    return f"{arm} is expected to earn {amount(gain)} more than {other}{why}."
 
 
 def compared_with(event: DecisionMade, loop: Loop) -> str:
