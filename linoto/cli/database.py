@@ -311,7 +311,14 @@ def run_forget(arguments: argparse.Namespace) -> None:
         if not field or not equals:
             raise ValueError(f"--context must be FIELD=VALUE, got {given!r}")
         wanted[field] = value
-    print_lines(forget(arguments.db, wanted, loop=arguments.loop), arguments)
+    left = list[int]()
+
+    def told() -> Iterator[str]:
+        left.append((yield from forget(arguments.db, wanted, loop=arguments.loop)))
+
+    print_lines(told(), arguments)
+    if any(left):
+        raise ValueError(f"{left[0]} decisions still hold it until they are closed: forget again then")
 
 
 def print_lines(lines: Iterable[str], arguments: argparse.Namespace) -> None:

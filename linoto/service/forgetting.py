@@ -8,7 +8,7 @@ nobody needs what is erased before it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -24,26 +24,46 @@ from linoto.service.storage.places import Place
 BACKUPS = "backups, exports and logs that were made before still hold it: they are yours to delete"
 
 
-def forget(path: Place, wanted: Mapping[str, str], *, loop: str | None = None) -> Iterator[str]:
+def forget(path: Place, wanted: Mapping[str, str], *, loop: str | None = None) -> Generator[str, None, int]:
     """Erase contexts, their features, reasons and keys of decisions that were asked for with these fields.
 
     A line per loop says how many; no server may use the database meanwhile. The file is written anew, and its
-    write-ahead log is emptied. Again, it finds nothing, and does the last part again.
+    write-ahead log is emptied. Again, it finds nothing, and does the last part again. Returned is how many
+    decisions still hold it, because they are open.
     """
     if not wanted:
         raise ValueError("context must name at least one field, got none")
+    found = kept = 0
     with open_exclusively(path) as connection:
         rows = [row for row in sql.all_loops(connection) if loop in (None, row[1])]
         if loop is not None and not rows:
             raise ValueError(f"there is no loop {loop!r}")
-        for row in rows:
-            yield from forget_in(connection, recover(connection, row), wanted)
+        loops = [recover(connection, row) for row in rows]
+        check_fields(loops, wanted)
+        for each in loops:
+            closed, waiting = yield from forget_in(connection, each, wanted)
+            found, kept = found + closed + waiting, kept + waiting
         also = connection.rewrite()
-    yield f"{path}: written anew without it; {also}{BACKUPS}"
+    done = "written anew without it" if found else "found nothing, and written anew all the same"
+    yield f"{path}: {f'not done, {kept} decisions still hold it' if kept else done}; {also}{BACKUPS}"
+    return kept
 
 
-def forget_in(connection: Connection, loop: Loop, wanted: Mapping[str, str]) -> Iterator[str]:
-    """The same in one loop, in one transaction."""
+def check_fields(loops: list[Loop], wanted: Mapping[str, str]) -> None:
+    """Refuse a field that no decision can have been asked for with: nobody would be found by it."""
+    known = {field for loop in loops for field in loop.arms.context_fields or ()}
+    if not known:
+        names = ", ".join(repr(loop.name) for loop in loops) or "no loop at all"
+        raise ValueError(f"context must be that of a loop with contexts, got {names} without any")
+    for field in wanted:
+        if field not in known:
+            raise ValueError(f"context must have known fields ({', '.join(sorted(known))}), got {field!r}")
+
+
+def forget_in(
+    connection: Connection, loop: Loop, wanted: Mapping[str, str]
+) -> Generator[str, None, tuple[int, int]]:
+    """The same in one loop, in one transaction: how many were forgotten, and how many are open."""
     found = list(events_of(connection, loop, wanted))
     waiting = loop.pending.keys() | loop.unmeasured.keys()
     closed = [(seq, event) for seq, event in found if event.number not in waiting]
@@ -62,6 +82,7 @@ def forget_in(connection: Connection, loop: Loop, wanted: Mapping[str, str]) -> 
     named = [f"{field}={value}" for field, value in wanted.items() if names_level(loop, field, value)]
     if named:
         yield f"{loop.name}: its recipe has a level for {' and '.join(named)}, which stays: it is the loop"
+    return len(closed), kept
 
 
 def keep_state(connection: Connection, loop: Loop) -> None:

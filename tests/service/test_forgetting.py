@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.loops import change, decide, digests, reward
 from helpers.loops_with_contexts import CLICKS, spec_of
-from helpers.service_process import FakeClock, opened
+from helpers.service_process import FakeClock, create, opened
 
 import linoto
 from linoto.cli import main
@@ -125,7 +126,8 @@ def test_an_open_decision_is_forgotten_once_it_is_closed_and_again_finds_nothing
         before = digests(service)
     assert "1 decisions forgotten" in next(forget(path, {"visitor": PERSON}))
     assert left_of(path, PERSON) == []
-    assert len(list(forget(path, {"visitor": PERSON}))) == 1, "only that the file was written anew"
+    (again,) = forget(path, {"visitor": PERSON})
+    assert "found nothing" in again and "without it" not in again
     assert "agree" in list(check(path))[-1]
     with opened(path, clock=clock) as service:
         assert digests(service) == before
@@ -151,6 +153,35 @@ def test_a_served_database_forgets_nothing_and_a_command_says_what_it_did(
     assert main(command) == 0 and "2 decisions forgotten" in capsys.readouterr().out
     with pytest.raises(ValueError, match="at least one field"):
         list(forget(path, {}))
+
+
+def test_a_command_that_could_not_forget_says_so_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A field that nobody has, loops without contexts, nobody found, and a decision that is still open."""
+    path = tmp_path / "x.sqlite"
+    command = ["db", "forget", "--db", str(path), "--context"]
+    with opened(path, clock=FakeClock()) as service:
+        create(service, "fixed")
+    assert main([*command, "visitor=1"]) == 1
+    assert "a loop with contexts, got 'fixed' without any" in capsys.readouterr().err
+    with opened(path, clock=FakeClock()) as service:
+        start(service)
+        play(service, 6)
+        decide(service, context={"visitor": PERSON, "age": AGE})
+    assert main([*command, "nofield=1"]) == 1
+    assert "known fields (age, visitor), got 'nofield'" in capsys.readouterr().err
+    assert main([*command, "visitor=1", "--loop", "fixed"]) == 1
+    assert "got 'fixed' without any" in capsys.readouterr().err
+    assert main([*command, "visitor=nobody"]) == 0
+    said = capsys.readouterr().out
+    assert "found nothing" in said and "without it" not in said
+    assert main([*command, f"visitor={PERSON}"]) == 1
+    told = capsys.readouterr()
+    assert "2 decisions forgotten" in told.out and "without it" not in told.out
+    assert "1 decisions still hold it" in told.out and "1 decisions still hold it" in told.err
+    assert main([*command, f"visitor={PERSON}", "--json"]) == 1
+    assert "await a reward" in json.loads(capsys.readouterr().out)["lines"][0]
 
 
 @pytest.mark.parametrize(
