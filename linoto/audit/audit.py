@@ -246,7 +246,6 @@ class AuditFindings:
                 *nothing_tested(log, untested="" if tested else self.means.why_no_drift()),
                 *gain_reasons(self.gain),
                 *lines.missing(),
-                *(reason for found in of_metrics for reason in found.missing),
             ),
             features=lines.features(),
             blind=lines.unseen(),

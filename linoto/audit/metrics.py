@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from linoto.audit.assume import contradictions, limits_of_rewards
-from linoto.audit.content import dropped_reasons, dropped_share, too_few_events
+from linoto.audit.content import DROPPED, dropped_reasons, dropped_share, too_few_events
 from linoto.audit.drift import Drift, drift_dict, drift_fact, drift_reasons
 from linoto.audit.means import MeansOfArms, interval_of, means_of
 from linoto.audit.noise import Noise, noise_fact
@@ -20,6 +20,7 @@ from linoto.core.intervals import Limits
 from linoto.core.validation import rounded_up
 from linoto.core.verdicts import Findings
 from linoto.logs.metrics import in_values
+from linoto.logs.queries import MISSING
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 
@@ -52,22 +53,31 @@ class MetricFindings:
     def weighed(self) -> Findings:
         """What speaks against counting on it, each sentence with its name.
 
-        Drift does not: a guardrail compares with practice in the same rounds, not with the log.
+        Drift, missing values and too few events do not: a guardrail compares with practice in the same
+        rounds, not with the log.
         """
         log = self.log
         left = contradictions(log, self.confidence, least_noise=0.0, farthest=(), shortest=0.0)
-        few = too_few_events(log)
+        unread = {kind: count for kind, count in log.bad.items() if kind != MISSING}
         return Findings(
-            against=self.told(*dropped_reasons(log), *left),
-            missing=self.told(*([f"{few}: more rows would help"] if few else [])),
+            against=self.told(*dropped_reasons(replace(log, bad=unread)), *left),
             promise=self.told(*self.closed()),
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a deployer should know of it."""
-        drifted = drift_reasons(self.drift, self.log, self.means.centre)
-        return self.told(*(f"{text.rpartition(': ')[0]}; {STILL_HOLDS}" for text in drifted))
+        log, few = self.log, too_few_events(self.log)
+        drifted = (text.rpartition(": ")[0] for text in drift_reasons(self.drift, log, self.means.centre))
+        found = [*self.missing(), *([few] if few else []), *drifted]
+        return self.told(*(f"{text}; {STILL_HOLDS}" for text in found))
+
+    def missing(self) -> Iterator[str]:
+        """That so many values are missing that the others may be a selection."""
+        log, missing = self.log, self.log.bad.get(MISSING, 0)
+        if missing > DROPPED * log.rows:
+            share = f"{missing:,} of {log.rows:,} values are missing ({missing / log.rows:.1%})"
+            yield f"{share}, and those that are left may not be like them"
 
     def told(self, *sentences: str) -> tuple[str, ...]:
         """Sentences about this metric."""
@@ -131,7 +141,7 @@ class MetricFindings:
             "tails": None if self.tails is None else asdict(self.tails) | {"heavy": self.tails.heavy},
             "drift": None if self.drift is None else drift_dict(self.drift, log),
             "least_budget": self.gate.opening(self.confidence),
-            "reasons": [*found.against, *found.missing, *found.promise],
+            "reasons": [*found.against, *found.promise],
         }
 
 

@@ -15,11 +15,12 @@ from linoto.cli.log_options import (
     known_format,
     open_log,
     ranged_guardrails,
+    read_guardrails,
     refused_columns,
     source_of,
 )
 from linoto.cli.outputs import limits_of
-from linoto.cli.policy_options import add_amounts, add_promise, add_rewards, read_policy
+from linoto.cli.policy_options import add_amounts, add_promise, add_rewards, named_policy, read_policy
 from linoto.cli.terminal import above_zero, print_facts, print_table, seed
 from linoto.cli.usage import Commands, Parser, add_command, add_json, shown
 from linoto.core.hints import amount, nearest
@@ -27,6 +28,8 @@ from linoto.core.hints import amount, nearest
 if TYPE_CHECKING:
     from linoto.core.arrays import Floats
     from linoto.core.features.recipe import Recipe
+    from linoto.core.guardrail import Guardrail
+    from linoto.core.protocols import ComposedPolicy
     from linoto.logs.arms import ArmTable
     from linoto.logs.estimates import Estimate
     from linoto.logs.rows import Rows
@@ -51,7 +54,8 @@ def add_evaluate(commands: Commands) -> None:
         "(--numeric, --category, --cross, as in `linoto audit`) the best in each context, by a linear\n"
         "model. With --recipe, what `linoto audit --save` wrote of a log, its columns are those of that\n"
         "log: such as for the export of a loop.\n\n"
-        "With --guardrail every metric is estimated too, from the rows that have a value of it.\n\n"
+        "With --guardrail every metric is estimated too, from the rows that have a value of it, and\n"
+        "--policy Gated is replayed with these guardrails, behind a Control gate.\n\n"
         "A log of vowpalwabbit, or a table like the Open Bandit Dataset (--format), needs no names of\n"
         "columns.",
         examples="  linoto evaluate orders.csv --item variant --reward order --uniform --play B\n"
@@ -134,12 +138,12 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     """`linoto evaluate`."""
     check_options(arguments)
     with refused_columns(arguments):
-        rows, estimates, warm = estimate(arguments)
+        rows, estimates, warm, policy = estimate(arguments)
     if arguments.json:
         from linoto.logs.tables import source_name
 
         log = source_name(source_of(arguments))  # without a password
-        facts = {"log": log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments)}
+        facts = {"log": log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments, policy)}
         facts["every_propensity_is_1"] = rows.all_certain
         print(json.dumps({**facts, "estimates": [found.to_dict() for found in estimates]}))
         return
@@ -166,8 +170,8 @@ def check_options(arguments: argparse.Namespace) -> None:
             a.refuse(f"--{name} is for --policy")
 
 
-def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int]:
-    """The rows that were judged by, the estimates, and how many rows went into a warm start."""
+def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int, ComposedPolicy | None]:
+    """The rows that were judged by, the estimates, how many rows went into a warm start, and the policy."""
     from linoto.logs.arms import ArmTable
     from linoto.logs.estimates import Interval
     from linoto.logs.evaluate import evaluate
@@ -180,14 +184,39 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int]:
     if arguments.policy is None and interval.kind not in ("auto", "normal"):
         options["methods"] = ("ips",) if arguments.greedy else ("replay", "ips")
     if arguments.policy is None and arguments.learn is None:
-        return rows, evaluate(rows, fixed_target(arguments, rows.names or ()), **options), 0
+        return rows, evaluate(rows, fixed_target(arguments, rows.names or ()), **options), 0, None
     warm, held_out = parts_of(rows, arguments, in_time=in_time)
     if arguments.learn is not None:
         learnt = learn_policy(warm, method=arguments.learn.replace("-", " "))
-        return rows, evaluate(held_out, learnt, **options), len(warm)
+        return rows, evaluate(held_out, learnt, **options), len(warm), None
     actions = (arms or ArmTable.one_hot(list(rows.names or ()))).actions
-    found = evaluate(held_out, read_policy(arguments), actions=actions, warm_start=warm, **options)
-    return rows, found, len(warm)
+    rails = guardrails_in(rows, warm, arguments)
+    coins = bool(rails) and arguments.policy == "Gated" and is_binary(rows.rewards)
+    seen = {"noise": "bounded", "reward_range": (0.0, 1.0)} if coins else None  # as an audit has it
+    policy = read_policy(arguments, rails=rails, seen=seen)
+    found = evaluate(held_out, policy, actions=actions, warm_start=warm, **options)
+    return rows, found, len(warm), policy
+
+
+def guardrails_in(rows: Rows, warm: Rows, arguments: argparse.Namespace) -> tuple[Guardrail, ...]:
+    """The guardrails that were asked for, with what rows say of their ranges, and early ones of practice."""
+    asked = read_guardrails(arguments)
+    if asked and rows.recipe is not None:
+        raise ValueError(
+            "--guardrail must be left out of --policy where rows have contexts, got both: a policy with "
+            "guardrails plays practice too, and rows do not say what that is; linoto preview plays it"
+        )
+    found = []
+    for rail in asked:
+        values, early = rows.about(rail.name).rewards, warm.about(rail.name).rewards
+        ends, mean = (float(values.min()), float(values.max())), float(early.mean())
+        found.append(rail.in_log(ends, binary=is_binary(values), mean=mean, where=arguments.log))
+    return tuple(found)
+
+
+def is_binary(values: Floats) -> bool:
+    """Whether every value is 0 or 1."""
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def parts_of(rows: Rows, arguments: argparse.Namespace, *, in_time: bool) -> tuple[Rows, Rows]:
@@ -207,6 +236,8 @@ def read_rows_and_arms(arguments: argparse.Namespace) -> tuple[Rows, ArmTable | 
     opened = open_log(arguments)
     recipe = read_recipe(arguments.recipe) if arguments.recipe is not None else opened.recipe()
     options = {"id": arguments.row, "candidates": arguments.candidates}
+    own = () if arguments.policy is None else getattr(named_policy(arguments.policy), "guardrails", ())
+    options["metrics"] = [rail.name for rail in own]
     rows = opened.rows(recipe=recipe, **{name: value for name, value in options.items() if value is not None})
     arms = opened.arms if opened.other is None else opened.other.arms
     return rows.uniform() if arguments.uniform else rows, arms, opened.in_time
@@ -276,12 +307,12 @@ def index_of(name: str, place: dict[str, int], where: str) -> int:
     return arm
 
 
-def target_of(arguments: argparse.Namespace) -> dict[str, Any]:
+def target_of(arguments: argparse.Namespace, policy: ComposedPolicy | None) -> dict[str, Any]:
     """What was evaluated, for machines."""
-    if arguments.policy is not None:
+    if policy is not None:
         from linoto.core.snapshots import to_dict
 
-        return {"policy": to_dict(read_policy(arguments))}
+        return {"policy": to_dict(policy)}
     if arguments.greedy:
         return {"greedy": True}
     if arguments.learn is not None:

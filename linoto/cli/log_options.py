@@ -231,13 +231,14 @@ class OpenedLog:
         """How contexts become features, where columns of one were named."""
         return self.log().recipe if self.contexts else None
 
-    def rows(self, *, recipe: Recipe | None = None, **options: Any) -> Rows:
-        """Its rows one by one; options are those of `read_rows`."""
+    def rows(self, *, recipe: Recipe | None = None, metrics: Sequence[str] = (), **options: Any) -> Rows:
+        """Its rows one by one, with these metrics and those asked for; options are those of `read_rows`."""
         from linoto.logs.read_rows import read_rows
 
         read = self.other.rows if self.other else partial(read_rows, self.source, arms=self.arms)
-        metrics = [rail.name for rail in read_guardrails(self.arguments)]
-        return read(recipe=recipe, metrics=metrics, **named_columns(self.arguments), **options)
+        asked = (rail.name for rail in read_guardrails(self.arguments))
+        named = list(dict.fromkeys((*asked, *metrics)))
+        return read(recipe=recipe, metrics=named, **named_columns(self.arguments), **options)
 
     @property
     def in_time(self) -> bool:

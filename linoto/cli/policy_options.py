@@ -124,9 +124,16 @@ def gates() -> Mapping[str, type[Gate]]:
 # -- the policy that was asked for ------------------------------------------------------------------------
 
 
-def read_policy(arguments: argparse.Namespace, log: SavedLog | None = None) -> ComposedPolicy:
+def read_policy(
+    arguments: argparse.Namespace,
+    log: SavedLog | None = None,
+    *,
+    rails: tuple[Guardrail, ...] = (),
+    seen: Mapping[str, Any] | None = None,
+) -> ComposedPolicy:
     """The policy that was asked for, with what the audit of the log found and what was said of rewards.
 
+    Without a log its guardrails are `rails`, and `seen` is what rows say of rewards where nobody else does.
     Where the command has options for how much may be lost and none is given, it is what is usual.
     """
     from linoto.core.confidence import with_assumptions
@@ -134,8 +141,9 @@ def read_policy(arguments: argparse.Namespace, log: SavedLog | None = None) -> C
     policy = named_policy(arguments.policy)
     if log is not None and log.confidence is not None:
         policy = with_assumptions(policy, log.confidence)
-    policy = with_explorer(with_rewards(policy, stated_rewards(arguments)), arguments)
-    rails = () if log is None else guardrails_of(arguments, log)
+    stated = {**(seen or {}), **stated_rewards(arguments)}
+    policy = with_explorer(with_rewards(policy, stated), arguments)
+    rails = rails if log is None else guardrails_of(arguments, log)
     amounts = {name: value for name in AMOUNTS if (value := getattr(arguments, name, None)) is not None}
     plain = arguments.policy == "Gated"
     if plain and log is not None and log.features.takes_practice:

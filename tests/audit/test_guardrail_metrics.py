@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,8 +69,6 @@ def test_guardrails_of_a_sound_log_leave_its_verdict_alone(kind: str) -> None:
 
 SPOILT = {
     "a value left its range": ("minutes:lower:range=0..12:budget=300", {}, "do not trust", "never to leave"),
-    "too many are missing": (COMPLAINTS, {"missing": 0.05}, "do not trust", "of the rows are bad"),
-    "too few events": (COMPLAINTS, {"rate": 0.001}, "not yet", "too few events to say"),
     "nothing may be lost": ("complaint:lower", {}, "not yet", "nothing is learned before it is spent"),
 }
 
@@ -81,6 +81,36 @@ def test_what_is_wrong_with_a_metric_is_said_by_its_name_and_weighed(kind: str, 
     assert audit.verdict == verdict
     name = rail.partition(":")[0]
     assert [text for text in audit.reasons if text.startswith(f"{name}: ") and reason in text]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "world, said",
+    [
+        ({"missing": 0.05}, "98 of 2,000 values are missing (4.9%)"),
+        ({"rate": 0.001}, "too few events to say: "),
+    ],
+)
+def test_missing_values_and_rare_events_of_a_metric_are_a_note_and_no_verdict(
+    kind: str, world: dict[str, float], said: str
+) -> None:
+    plain, guarded = audited(kind, **world), audited(kind, COMPLAINTS, **world)
+    assert (guarded.verdict, guarded.reasons) == (plain.verdict, plain.reasons)
+    (note,) = (note for note in guarded.notes if note.startswith("complaint: "))
+    assert said in note and "does not rest on the log" in note
+
+
+def test_values_of_a_metric_that_cannot_be_read_are_still_weighed(tmp_path: Path) -> None:
+    table = guarded_table().to_pydict()
+    table["complaint"] = ["?" if place % 20 == 0 else value for place, value in enumerate(table["complaint"])]
+    path = tmp_path / "log.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([list(table), *zip(*table.values(), strict=True)])
+    with pytest.raises(ValueError, match="complaint"):
+        read_log(path, **COLUMNS, guardrails=[COMPLAINTS])
+    audit = audit_log(read_log(path, **COLUMNS, guardrails=[COMPLAINTS], skip_bad=True))
+    assert audit.verdict == "do not trust"
+    assert [text for text in audit.reasons if text.startswith("complaint: 5.0% of the rows are bad")]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,6 +9,7 @@ import pytest
 from helpers.exits import run
 from helpers.guarded_logs import guarded_table, write_guarded
 
+from linoto import Confidence, Control, Gated, Guardrail, to_dict
 from linoto.cli.database import DATABASE
 from linoto.logs.saved import load
 from linoto.service.server import open_service
@@ -69,6 +70,47 @@ def test_evaluate_has_a_table_for_each_metric(
     assert run("evaluate", log, *words, "--json") == 0
     found = json.loads(capsys.readouterr().out)["estimates"]
     assert [one.get("metric", "") for one in found] == [""] * 4 + ["complaint"] * 4
+
+
+def test_evaluate_replays_the_policy_that_a_certificate_is_about(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stats, columns = str(tmp_path / "stats.npz"), [*LOG, "--propensity", "p"]
+    assert run("audit", log, *columns, *RAILS, "--save", stats) == 0
+    capsys.readouterr()
+    assert run("certificate", stats, "--budget", "40", "--json") == 0
+    promised = json.loads(capsys.readouterr().out)["policy"]
+    assert run("evaluate", log, *columns, *RAILS, "--policy", "Gated", "--budget", "40", "--json") == 0
+    replayed = json.loads(capsys.readouterr().out)["target"]["policy"]
+    for rail in (*promised["guardrails"], *replayed["guardrails"]):
+        del rail["mean"]  # of all rows, and of those it starts from
+    for part in ("gate", "guardrails"):
+        assert replayed[part] == promised[part]
+    for name in ("noise", "reward_range"):
+        assert replayed["confidence"][name] == promised["confidence"][name]
+
+
+def test_guardrails_of_a_policy_in_json_are_replayed_and_no_others_beside_them(
+    log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rails = [Guardrail("complaint", reward_range=(0, 1), lower_is_better=True, budget=20)]
+    known = Confidence(noise="bounded", reward_range=(0, 1))
+    policy = to_dict(Gated(gate=Control(budget=40), confidence=known, guardrails=rails))
+    words = ["evaluate", log, *LOG, "--propensity", "p", "--policy", json.dumps(policy), "--json"]
+    assert run(*words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one.get("metric", "") for one in found["estimates"]] == ["", "complaint"]
+    assert found["target"]["policy"]["guardrails"] == policy["guardrails"]
+    assert run(*words, *RAILS[:2]) == 1
+    assert "--guardrail is for Gated without guardrails of its own" in capsys.readouterr().err
+
+
+def test_a_policy_with_guardrails_is_not_replayed_in_contexts(
+    log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*LOG, *CONTEXTS["contexts"], "--propensity", "p", *RAILS, "--policy", "Gated", "--budget", "40"]
+    assert run("evaluate", log, *words) == 1
+    assert "--guardrail must be left out of --policy where rows have contexts" in capsys.readouterr().err
 
 
 def test_a_caution_about_a_metric_alone_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
