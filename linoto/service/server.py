@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,7 +28,7 @@ from linoto.service.maintenance import PG_DUMP
 from linoto.service.sockets import open_socket
 from linoto.service.storage import database
 from linoto.service.storage.clocks import since_boot
-from linoto.service.storage.connection import Connection, InUseError
+from linoto.service.storage.connection import AwayError, Connection, InUseError
 from linoto.service.storage.log_files import open_folder
 from linoto.service.storage.places import Address, Place
 from linoto.service.storage.store import BUSY_TIMEOUT, Store
@@ -38,7 +38,7 @@ from linoto.service.web.access_log import with_access_log
 from linoto.service.web.app import make_app
 from linoto.service.web.limits import Limits
 from linoto.service.web.listener import Listener
-from linoto.service.web.loading import Loading, StandingBy
+from linoto.service.web.loading import AWAY, STANDING_BY, Loading, StandingBy
 from linoto.service.web.request_ids import WithIds
 from linoto.service.web.tracing import Traced, make_tracer, trace_writes
 from linoto.service.webhook import SECRET, Webhook
@@ -163,6 +163,7 @@ async def watch_owner(service: Service, every: float = LOOK) -> None:
         service.store.check_owned()
 
 
+@cache
 def practise() -> None:
     """Make an application once: what is loaded for the first one is there when it must be quick."""
     with TemporaryDirectory() as folder:
@@ -173,16 +174,21 @@ def practise() -> None:
             service.close()
 
 
-async def stand_by(address: Address, settings: Settings, listening: socket.socket, tls: Tls | None) -> None:
-    """Answer that another server owns the database, until it can be had."""
-    logger.info("standing by", extra={"db": str(address)})
+async def stand_by(
+    address: Address, settings: Settings, listening: socket.socket, tls: Tls | None, why: AwayError
+) -> None:
+    """Answer why the database cannot be had, until it can."""
+    if REPEATS.is_new(str(why)):
+        logger.info("standing by", extra={"db": str(address), "reason": str(why)})
     context = None if tls is None else tls.context
-    listener = Listener(WithIds(StandingBy()), listening.dup(), settings.limits, context)
+    app = StandingBy(STANDING_BY if isinstance(why, InUseError) else AWAY)
+    listener = Listener(WithIds(app), listening.dup(), settings.limits, context)
     on_signals(lambda: os._exit(0))
     listener.start()
     watching, candidate = asyncio.create_task(listener.watch()), database.candidate(address)
     try:
         await asyncio.to_thread(practise)
+        await asyncio.sleep(LOOK)
         while not await asyncio.to_thread(candidate.is_free):
             await asyncio.sleep(LOOK)
     finally:
@@ -234,7 +240,7 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     loading = Loading(service.loops.by_name, service.store.is_owned)
     app = with_access_log(service.app) if settings.access_log else service.app
     served = WithIds(traced(service, loading) if settings.traces else loading)
-    listener = Listener(served, listening, settings.limits, None if tls is None else tls.context)
+    listener = Listener(served, listening.dup(), settings.limits, None if tls is None else tls.context)
     listener.start()
     backups = backups_of(service.store.path, settings)
     if tls is not None or not os.isatty(0):  # where there is a terminal, it was closed
@@ -244,7 +250,9 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     on_signals(lambda: os._exit(0))  # nothing was asked for yet, and a thread could not be stopped
     tasks = [run_in_background(listener.watch(), stop.set)]
     try:
-        await asyncio.to_thread(load, service, settings)  # compiled code lets others run meanwhile
+        with database.noticing_absence(service.store.path):
+            await asyncio.to_thread(load, service, settings)  # compiled code lets others run meanwhile
+        listening.close()  # it was kept for whoever waits until the database can be read
         on_signals(lambda: hurry.set() if stop.is_set() else stop.set())
         loading.app = app
         host = f"[{address}]" if ":" in address else address
@@ -361,25 +369,37 @@ def run(
     settings = Settings(**options)
     log_to_stderr(settings.log_format)
     tls = tls_of(settings.tls_cert, settings.tls_key)
-    opened, service = listening, None
-    while service is None:
-        try:
-            service = open_service(
-                path,
-                clock=clock,
-                snapshot_every=settings.snapshot_every,
-                logs=settings.logs,
-                rate=settings.rate,
-                load=False,
-            )
-        except InUseError:
-            assert isinstance(path, Address)
-            opened = opened or open_socket(settings.host, settings.port, {})
-            asyncio.run(stand_by(path, settings, opened, tls))
+    with listening or open_socket(settings.host, settings.port, {}) as opened:
+        while True:
+            try:
+                serve_and_close(own(path, clock, settings), settings, opened, tls)
+                return
+            except AwayError as why:
+                assert isinstance(path, Address)
+                asyncio.run(stand_by(path, settings, opened, tls, why))
+
+
+def own(path: Place, clock: Clock | None, settings: Settings) -> Service:
+    """The service before its loops are read."""
+    with database.noticing_absence(path):
+        return open_service(
+            path,
+            clock=clock,
+            snapshot_every=settings.snapshot_every,
+            logs=settings.logs,
+            rate=settings.rate,
+            load=False,
+        )
+
+
+def serve_and_close(service: Service, settings: Settings, listening: socket.socket, tls: Tls | None) -> None:
+    """Serve, and leave the database as it should be found."""
     drained = True
     try:
-        opened = opened or open_socket(settings.host, settings.port, {})
-        drained = asyncio.run(serve(service, settings, opened, tls))
+        drained = asyncio.run(serve(service, settings, listening, tls))
+    except AwayError:
+        drained = False
+        raise
     finally:
         service.close(snapshots=drained)
-        logger.info("stopped", extra={"db": str(path)})
+        logger.info("stopped", extra={"db": str(service.store.path)})

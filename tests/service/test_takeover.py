@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.forks import run_forked
 from helpers.postgres import Cluster
 from helpers.service_process import Server
 
@@ -109,3 +110,59 @@ def test_an_owner_that_stood_still_is_replaced_and_answers_nothing_afterwards(
         assert "another server has taken over" in (tmp_path / "first.log").read_text()
         with closing(second.client()) as client:
             assert client.loop("loop")["decisions"] == 6
+
+
+def is_standing_by(server: Server) -> bool:
+    assert server.process.poll() is None, "the server has ended"
+    return ask(server, "/readyz")[1].get("error", {}).get("code") == "standby"
+
+
+def test_a_server_that_starts_before_postgresql_waits_for_it(
+    address: Address, postgres: Cluster, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    postgres.stop()
+    try:
+        servers = [Server(address, log=log), Server(address, log=tmp_path / "other.log")]
+        for server in servers:
+            until(lambda server=server: is_standing_by(server))  # type: ignore[misc]
+        assert servers[1].stop() == 0
+    finally:
+        postgres.start()
+    try:
+        until(lambda: ask(servers[0], "/readyz")[0] == 200)
+        assert log.read_text().count("standing by") == 1 and "Traceback" not in log.read_text()
+    finally:
+        servers[0].kill()
+
+
+def test_a_server_whose_sessions_are_ended_while_it_takes_over_tries_again(
+    address: Address, postgres: Cluster, tmp_path: Path
+) -> None:
+    name = address.url.partition("@/")[2].partition("?")[0]
+    end = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{name}'"
+    with two_servers(address, tmp_path) as (first, second):
+        first.kill()
+        for _ in range(40):
+            postgres.psql("postgres", end)
+            time.sleep(0.03)
+        until(lambda: ask(second, "/readyz")[0] == 200)
+        with closing(second.client(retries=50)) as client:
+            assert client.decide("loop", key="next").decision_id == "1-6"
+        assert "Traceback" not in (tmp_path / "second.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("postgresql://linoto@/nowhere?host={}", 'database "nowhere" does not exist'),
+        ("postgresql://nobody@/postgres?host={}", 'role "nobody" does not exist'),
+        ("postgresql://linoto@host.invalid/postgres", "host.invalid"),
+    ],
+)
+def test_an_address_that_names_nothing_ends_a_server_at_once(
+    postgres: Cluster, tmp_path: Path, wrong: str, said: str
+) -> None:
+    words = ["serve", "--port", "0", "--db", wrong.format(postgres.folder)]
+    code, printed = run_forked(words, tmp_path)
+    assert code != 0 and said in printed and "Traceback" not in printed and "standing by" not in printed

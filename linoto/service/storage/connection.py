@@ -17,8 +17,12 @@ class InDoubtError(OSError):
     """Nobody can tell whether a transaction was kept."""
 
 
-class InUseError(OSError):
-    """Another server owns the database; it may end, and others wait for that."""
+class AwayError(OSError):
+    """The database cannot be had now, which may pass: servers wait for that."""
+
+
+class InUseError(AwayError):
+    """Another server owns it, and may end."""
 
 
 class Rows(Protocol):

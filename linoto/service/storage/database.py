@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Any
 
 from linoto.service.storage import sqlite
-from linoto.service.storage.connection import Connection, Engine
+from linoto.service.storage.connection import AwayError, Connection, Engine
 from linoto.service.storage.places import Address, Place
 
 
@@ -33,6 +34,19 @@ def own(place: Place) -> Engine:
 def candidate(address: Address) -> Any:
     """What says when a database that another server owns can be had."""
     return postgres().Candidate(address)
+
+
+@contextmanager
+def noticing_absence(place: Place) -> Iterator[None]:
+    """Say so where what failed would not, if the server were there."""
+    try:
+        yield
+    except AwayError:
+        raise
+    except Exception as error:
+        if isinstance(place, Address) and postgres().may_pass(error):
+            raise AwayError((str(error).strip() or type(error).__name__).splitlines()[0]) from error
+        raise
 
 
 def new_database(address: Address) -> AbstractContextManager[Connection]:

@@ -48,6 +48,12 @@ USUAL = {  # unless the address says otherwise: that a machine is gone is notice
     "application_name": "linoto",
 }
 Raw = psycopg.Connection[Any]
+PASSING = re.compile(  # what libpq says of a server that is not there: it has no code before a session
+    "failed: (Connection refused|No such file or directory|Connection reset|No route to host)|"
+    "timeout expired|the database system is|too many clients|connection slots|closed the connection|"
+    "terminating connection|connection is (lost|closed)"
+)
+PASSING_STATES = ("08", "53300", "55P03", "57P")  # of connections, of too many, of locks, of operators
 IN_USE = "the database {} is in use by another server: one process owns it"
 
 
@@ -70,15 +76,26 @@ def open_session(address: Address, *, readonly: bool) -> Raw:
             raw.execute("SET default_transaction_read_only = on")
         else:
             raw.execute(own_sql.BY_KEYS.encode())
-    except BaseException:
+    except psycopg.Error as error:
         raw.close()
-        raise
+        raise OSError(f"cannot open the database {address}: {one_line(error)}") from error
     return raw
 
 
 def one_line(error: Exception) -> str:
     """The first line of what the server says."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Whether another owner or the absence of PostgreSQL is at fault, and not the address."""
+    while error is not None and not isinstance(error, InUseError | psycopg.Error):
+        error = error.__cause__
+    if isinstance(error, psycopg.Error) and error.sqlstate is not None:
+        return error.sqlstate.startswith(PASSING_STATES)
+    said = str(error).splitlines()
+    refused = any("FATAL" in line and not PASSING.search(line) for line in said)
+    return isinstance(error, InUseError) or (not refused and any(PASSING.search(line) for line in said))
 
 
 @lru_cache(maxsize=256)
@@ -129,6 +146,9 @@ class ServerConnection:
         try:
             if self._owner:
                 self._lock(raw)
+        except psycopg.Error as error:
+            raw.close()
+            raise OSError(f"cannot use the database {self.address}: {one_line(error)}") from error
         except BaseException:
             raw.close()
             raise
@@ -150,7 +170,9 @@ class ServerConnection:
     def _check_unchanged(self, raw: Raw) -> None:
         """Refuse a database that others have written to, or another in its place that lacks events."""
         if raw.execute(own_sql.FENCE).fetchone() != (self.fence,):
-            raise OSError(f"another server has owned the database {self.address} meanwhile: restart this one")
+            raise InUseError(
+                f"another server has owned the database {self.address} meanwhile: restart this one"
+            )
         seqs = list(self._kept.values())
         for (loop,) in raw.execute(own_sql.LOST.encode(), (list(self._kept), seqs)):
             raise OSError(

@@ -10,6 +10,7 @@ from linoto.service.web.messages import error_body
 ALIVE = (200, b"text/plain; charset=utf-8", b"ok")
 NOT_OWNED = "another server may have taken the database over: ask again, there or here"
 STANDING_BY = "another server owns the database: this one takes over when it ends"
+AWAY = "the database cannot be reached: this server goes on when it can"
 
 
 class Loading:
@@ -43,10 +44,11 @@ class Loading:
 
 
 class StandingBy(Loading):
-    """The application of a server that waits until the database has no owner."""
+    """The application of a server that waits until the database can be had."""
 
-    def __init__(self) -> None:
+    def __init__(self, why: str = STANDING_BY) -> None:
         super().__init__(())
+        self.why = why
 
     def _why_not(self) -> tuple[str, str]:
-        return "standby", STANDING_BY
+        return "standby", self.why
