@@ -98,7 +98,7 @@ class MetricFindings:
         if log.bad:
             kinds = ", ".join(f"{kind} {count:,}" for kind, count in log.bad.items() if count)
             rows.append(("left out", f"{dropped_share(log):.2%} of {log.rows:,} rows: {kinds}"))
-        if log.extent[1] - log.extent[0] < self.width / WIDE:
+        if log.extent[1] - log.extent[0] < self.guardrail.width / WIDE:
             rows.append(("range", "much wider than what was logged: a budget is counted in its width"))
         rows.append(("noise", noise_fact(self.noise, self.means.centre)))
         rows += tails_facts(None if log.binary else self.tails, log, self.means.centre._replace(no_tails=""))
@@ -110,12 +110,6 @@ class MetricFindings:
         """What is better of it, and what is promised."""
         better = "lower" if self.guardrail.lower_is_better else "higher"
         return f"{better} is better; {self.guardrail.text('practice')}"
-
-    @property
-    def width(self) -> float:
-        """Of its range: what one round can lose."""
-        low, high = self.guardrail.reward_range
-        return high - low
 
     def values_fact(self) -> str:
         """The mean with its interval, the extremes and the range."""

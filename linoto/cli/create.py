@@ -96,6 +96,8 @@ def add_loop_options(command: Parser) -> None:
 
 def run_create(arguments: argparse.Namespace) -> None:
     """`linoto create`."""
+    from linoto.core.opening import SPENT
+
     log, source, _ = read_statistics(arguments)
     policy = read_policy(arguments, log)
     parts = loop_parts(arguments, log)
@@ -108,7 +110,8 @@ def run_create(arguments: argparse.Namespace) -> None:
         return
     found = f"{'made' if made else 'there is already'} {log.features.loop}"
     print(f"{found} {loop.name!r} in {arguments.db}, from {source}")
-    named = {*SHOWN, *(rail.name for rail in certificate.guardrails)}
+    why = {"why"} if SPENT in certificate.theorem else set()  # what the gate warns of
+    named = {*SHOWN, *why, *(rail.name for rail in certificate.guardrails)}
     promised = promise_rows(certificate, [row for row in certificate.rows() if row[0] in named], log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 

@@ -19,6 +19,7 @@ from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import State
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
+from linoto.core.opening import opening_budget, spent_text
 from linoto.core.validation import exact, rounded_up
 
 LOG, PRACTICE = "the mean reward of the log", "current practice in the explored rounds"
@@ -142,9 +143,19 @@ class Certificate:
     def guardrail_text(self, rail: Guardrail, rounds: int | None) -> str:
         """What is promised of a metric, and in so many rounds."""
         text = f"{rail.text(self.against)}; every value lies in {interval_text(rail.reward_range)}"
-        return (
-            text if rounds is None else f"{text}; in {counted(rounds, 'round')} {amount(rail.loss(rounds))}"
-        )
+        if rounds is not None:
+            text = f"{text}; in {counted(rounds, 'round')} {amount(rail.loss(rounds))}"
+            if rail.loss(rounds) >= rail.width * rounds:
+                text = f"{text}, which is vacuous: no play could lose more than {amount(rail.width * rounds)}"
+        least = self.never_opens.get(rail.name)
+        return text if least is None else f"{text}; {spent_text(least, 'rate')}"
+
+    @property
+    def never_opens(self) -> dict[str, float]:
+        """The budget from which on it learns, of each guardrail whose own is spent before that."""
+        delta = self.delta / (1 + len(self.guardrails))
+        least = {rail: opening_budget(rail.width, delta) for rail in self.guardrails if rail.rate == 0}
+        return {rail.name: needed for rail, needed in least.items() if rail.budget < needed}
 
     def lost_text(self, rounds: int) -> str:
         """The most lost in so many rounds, and how much of what the log earns that is."""

@@ -41,12 +41,23 @@ class Guardrail:
         if not isinstance(self.lower_is_better, bool):
             raise ValueError(f"lower_is_better must be True or False, got {self.lower_is_better!r}")
         low, high = self.reward_range
+        if self.rate >= self.width:
+            raise ValueError(
+                f"rate must be below {exact(self.width)}, the width of its range, got {exact(self.rate)}: "
+                "no round could lose more, so nothing would be promised"
+            )
         if self.mean is not None and not (is_number(self.mean) and low <= self.mean <= high):
             raise ValueError(f"mean must be in [{exact(low)}, {exact(high)}] or None, got {self.mean!r}")
 
     def loss(self, rounds: int) -> float:
         """The most that can be lost of it in so many rounds."""
         return self.budget + self.rate * rounds
+
+    @property
+    def width(self) -> float:
+        """Of its range: what one round can lose."""
+        low, high = self.reward_range
+        return high - low
 
     @property
     def turn(self) -> float:

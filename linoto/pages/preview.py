@@ -15,6 +15,7 @@ import numpy as np
 from linoto.core import hints
 from linoto.core.certificates import PRACTICE, SAME_ROUNDS, Certificate
 from linoto.core.offline import Offline
+from linoto.core.validation import rounded_up
 from linoto.core.verdicts import Findings, Simulated, Verdict, reach_verdict
 from linoto.logs.saved import Audited
 from linoto.pages.figures import preview as figures
@@ -147,6 +148,10 @@ def findings(
         "below_practice": preview.points[0].certificate.against == PRACTICE,
         "same_rounds": preview.points[0].certificate.against == SAME_ROUNDS,
         "least_useful": least_useful,
+        "never_opens": {
+            name: hints.amount(rounded_up(least))
+            for name, least in preview.points[0].certificate.never_opens.items()
+        },
         "verdict": judge(preview, limit, audited)[0],
         "doubt": doubt_of(audited),
         "other": suggested(preview),

@@ -129,6 +129,7 @@ def test_a_caution_about_a_metric_alone_names_it(tmp_path: Path, capsys: pytest.
         ("complaint:lower:budget=few", ": its budget must be a number"),
         ("complaint:lower:budget=-3", "'complaint:lower:budget=-3': its budget must be a number >= 0"),
         ("complaint:lower:rate=inf", "its rate must be a number >= 0"),
+        ("complaint:lower:rate=2", "rate must be below 1, the width of its range"),
         ("complaint:lower:range=1..0", "its range must be LOW..HIGH with LOW below HIGH"),
         ("complaint", "must say whether lower or higher is better"),
         ("minutes:lower", "must have a range"),
@@ -168,6 +169,25 @@ def test_a_preview_has_a_table_for_each_metric_with_guardrails_and_without(
     found = json.loads(capsys.readouterr().out)
     assert set(found["metrics"]) == {"complaint", "minutes"}
     assert found["metrics"]["complaint"][0]["guaranteed_loss"] == 20
+
+
+def test_a_budget_too_small_to_learn_is_named_by_preview_and_create(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More rounds, more rows or a wider budget of the reward would not open it."""
+    stats, small = str(tmp_path / "stats.npz"), ["--guardrail", "complaint:lower:budget=2"]
+    assert run("audit", log, *LOG, *small, "--save", stats) == 0
+    capsys.readouterr()
+    for worlds, told in (("1", "What would help:"), ("10", "More can be learned with")):
+        words = [log, *LOG, *small, "--budget-grid", "40", "--horizon", "300", "--worlds", worlds]
+        assert run("preview", *words, "--out", tmp_path / "preview.html") == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert f"{told} a budget of 6.12 or more for the guardrail complaint (or a small rate): a" in text
+        assert "more logged rows" not in text
+    assert run("create", "clicks", stats, "--budget", "3", "--db", tmp_path / "loops.sqlite") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.count("so small a budget is spent before control rounds can prove anything") == 2
+    assert "with a small epsilon besides" in text and "with a small rate besides" in text
 
 
 def test_a_launch_leads_from_a_column_to_a_loop_that_guards_it(

@@ -17,8 +17,8 @@ import linoto
 from linoto import Confidence, Control, Decision, Gated, Greedy, Guard, LinTS, LinUCB, Offline, Random
 from linoto.core import codec, kernels
 from linoto.core.coins import KeyedCoins
-from linoto.core.gates.control import stakes_for
 from linoto.core.kernels import control
+from linoto.core.opening import stakes_for
 from linoto.core.snapshots import read_snapshot
 
 LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -487,6 +488,30 @@ def test_the_certificate_has_a_line_for_each_guardrail() -> None:
     assert guard("a rate").certificate.guardrails == RAILS
 
 
+def test_the_certificate_says_from_which_budget_on_a_guardrail_learns() -> None:
+    """As it does of the reward. What it names is enough, and less of it is not: the formula of the docs."""
+    small = Guardrail("small", reward_range=(0, 2), budget=3)
+    lines = dict(gated(guardrails=[small, MARGIN]).certificate(ACTIONS, LOG).rows())
+    told = re.search(
+        r"so small a budget is spent .* it learns with a budget of ([\d.]+) or more", lines["small"]
+    )
+    assert told is not None and "so small" not in lines["margin"]
+    first = (1 - 0.6) / (1 - 0.6**16)  # the stake on the first of 16 bets
+    least = 2 * (1 + np.log(3 / (first * 0.05)) / 0.9)
+    assert least <= float(told[1]) <= 1.01 * least
+    enough = replace(small, budget=float(told[1]))
+    for rail in (enough, replace(small, rate=0.001)):
+        assert "so small" not in str(gated(guardrails=[rail, MARGIN]).certificate(ACTIONS, LOG))
+
+
+def test_the_certificate_says_where_a_guardrail_promises_nothing() -> None:
+    rail = Guardrail("x", reward_range=(-1, 1), budget=20, rate=0.5)
+    certificate = gated(guardrails=[rail]).certificate(ACTIONS, LOG)
+    told = "vacuous: no play could lose more than 20"
+    assert told in dict(certificate.rows(rounds=10))["x"]
+    assert "vacuous" not in dict(certificate.rows(rounds=14))["x"] + dict(certificate.rows())["x"]
+
+
 def test_a_policy_with_guardrails_is_plain_data() -> None:
     policy = gated()
     assert linoto.from_dict(linoto.to_dict(policy)) == policy
@@ -504,6 +529,11 @@ def test_a_policy_with_guardrails_is_plain_data() -> None:
         (lambda: Guardrail("", reward_range=(0, 1)), "name must be a text that is not empty, got ''"),
         (lambda: Guardrail("x", reward_range=(1, 0)), r"reward_range must be \(lo, hi\)"),
         (lambda: Guardrail("x", reward_range=(0, 1), budget=-1), "budget must be a number >= 0, got -1"),
+        (
+            lambda: Guardrail("x", reward_range=(0, 1), rate=2),
+            "rate must be below 1, the width of its range",
+        ),
+        (lambda: Guardrail("x", reward_range=(0, 1), rate=1), "rate must be below 1, .*, got 1"),
         (lambda: Guardrail("x", reward_range=(0, 1), mean=2), r"mean must be in \[0, 1\] or None, got 2"),
         (lambda: Guardrail("x", reward_range=(0, 1), lower_is_better=1), "lower_is_better must be True or"),  # type: ignore[arg-type]
         (lambda: gated(guardrails=[COMPLAINTS, COMPLAINTS]), "guardrails must have names of their own"),

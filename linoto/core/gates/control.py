@@ -21,13 +21,13 @@ from linoto.core.hints import amount
 from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
+from linoto.core.opening import opening_budget, spent_text, stakes_for
 from linoto.core.validation import (
     check_choice,
     check_count,
     check_nonnegative,
     is_number,
     normalise,
-    rounded_up,
 )
 
 PROMISES = ("realised", "expected")
@@ -219,11 +219,7 @@ class Control(Gate):
         """What would open a gate that stays closed once its budget is spent."""
         if self.opens(confidence):
             return ""
-        return (
-            "; so small a budget is spent before control rounds can prove anything, and then practice is "
-            f"played for good: it learns with a budget of {amount(rounded_up(self.opening(confidence)))} or "
-            "more, or with a small epsilon besides"
-        )
+        return f"; {spent_text(self.opening(confidence), 'epsilon')}"
 
     def refusal(self, room: float | None) -> str:
         told = super().refusal(room)
@@ -314,25 +310,6 @@ class Control(Gate):
             "that rewards arrive, or which do": situation.confidence.noise == "bounded",
         }
         return tuple(text for text, applies in texts.items() if applies)
-
-
-def stakes_for(budget: float, delta: float) -> Floats:
-    """(16,) the share of the stake on each bet, for a budget in units of the range; they sum to 1.
-
-    Any shares that are fixed before the first round are valid. Those here are largest for the first bet whose
-    entrance fee is a third of the budget, fall in proportion to the fractions after it, and faster before it.
-    """
-    fee = kernels.FEES * ln(kernels.COIN_BETS / delta)
-    first = ln(max(0.9 * budget / (0.95 * fee), 1.0)) / ln(1 / 0.6)
-    away = np.arange(kernels.COIN_BETS) - min(first, kernels.COIN_BETS - 1)
-    stakes = np.where(away >= 0, 0.6**away, 0.4**-away)
-    return np.asarray(stakes / stakes.sum())
-
-
-def opening_budget(unit: float, delta: float) -> float:
-    """What may be lost, at the least, before control rounds can prove anything: a round, and the entrance fee
-    of the largest bet."""
-    return unit * (1 + ln(1 / (stakes_for(0.0, delta)[0] * delta)) / 0.9)
 
 
 def bounds_of(
