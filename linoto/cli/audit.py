@@ -112,8 +112,10 @@ def run_audit(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json({**audit.to_dict(), "greedy": [found.to_dict() for found in estimates]}, paths)
     else:
-        facts = [(name.replace("_", " "), arguments.command.in_options(text)) for name, text in audit.facts()]
-        print_facts(facts)
+        own = {name for metric in audit.metrics for name, _ in metric.facts()}  # as their columns are written
+        names = [name if name in own else name.replace("_", " ") for name, _ in audit.facts()]
+        texts = [arguments.command.in_options(text) for _, text in audit.facts()]
+        print_facts(list(zip(names, texts, strict=True)))
         print_estimates(estimates)
         print_written(paths)
     fail_on(audit.verdict, arguments)

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from linoto.core.guardrail import Guardrail, as_guardrails
 from linoto.core.hints import nearest
 from linoto.core.validation import exact
+
+if TYPE_CHECKING:
+    from linoto.logs.queries import Columns
 
 FORM = "COLUMN:lower or COLUMN:higher, with :budget=AMOUNT, :rate=AMOUNT or :range=LOW..HIGH behind it"
 DIRECTIONS = {"lower": True, "higher": False}
@@ -139,6 +142,17 @@ def restated(known: Sequence[Guardrail], asked: Sequence[AskedGuardrail]) -> tup
         if hint := nearest(name, [rail.name for rail in known]):
             raise ValueError(f"there is no guardrail {name!r} in the statistics{hint}")
     return (*kept, *(rail.alone() for rail in said.values()))
+
+
+def check_metric(name: str, columns: Columns) -> None:
+    """Refuse a metric that is something else too."""
+    if name == columns.reward:
+        raise ValueError(f"guardrail {name!r} must be another column than the reward, got the same")
+    others = (columns.item, columns.propensity, columns.time)
+    if name in others or any(name in column.reads for column in columns.context):
+        raise ValueError(
+            f"guardrail {name!r} must be a column of its own, got one that is read before a play"
+        )
 
 
 SAID_OF_VALUES = {r"\breward": "value", r"\bdid not earn\b": "did not have", r"\bearned\b": "had"}

@@ -24,7 +24,7 @@ from linoto.logs.asked import MAX_FEATURES, AskedColumns, AskedRecipe, Crosses, 
 from linoto.logs.feature_sums import MOST_LEVELS
 from linoto.logs.feature_sums import PART as FEATURE_PART
 from linoto.logs.features import LogFeatures, LoggedArms, LoggedContexts
-from linoto.logs.metrics import AskedGuardrail, asked_guardrails
+from linoto.logs.metrics import AskedGuardrail, asked_guardrails, check_metric
 from linoto.logs.notation import Notation
 from linoto.logs.queries import (
     EVERY_ROW,
@@ -372,16 +372,6 @@ class Reading(NamedTuple):
         if item is None:
             return ArmTable.one_hot([EVERY_ROW], "item"), ()
         return self.asked.find_arms(connection, files, item, self.source, skip_bad=self.skip_bad)
-
-
-def check_metric(name: str, columns: Columns) -> None:
-    """Refuse a metric that is something else too."""
-    if name == columns.reward:
-        raise ValueError(f"guardrail {name!r} must be another column than the reward, got the same")
-    if name in (columns.item, columns.propensity) or any(name in column.reads for column in columns.context):
-        raise ValueError(
-            f"guardrail {name!r} must be a column of its own, got one that is read before a play"
-        )
 
 
 def seen_in(log: Log, rail: AskedGuardrail) -> Guardrail:

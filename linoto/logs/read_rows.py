@@ -17,6 +17,7 @@ from linoto.core.hints import nearest
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import check_arms
 from linoto.logs.asked import asked_for
+from linoto.logs.metrics import check_metric
 from linoto.logs.notation import Notation
 from linoto.logs.queries import (
     Columns,
@@ -74,6 +75,8 @@ def read_rows(
     )
     asked = asked_for(recipe)
     columns = asked.complete(named)
+    for metric in metrics:
+        check_metric(metric, columns)
     with open_rows(source, columns, where) as (connection, files, _):
         known = asked.listed(arms)
         if known is None:

@@ -113,6 +113,20 @@ def test_a_policy_with_guardrails_is_not_replayed_in_contexts(
     assert "--guardrail must be left out of --policy where rows have contexts" in capsys.readouterr().err
 
 
+def test_a_metric_is_called_as_its_column_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = guarded_table(500)
+    table = table.append_column("waited_for", table["complaint"]).append_column(
+        "waited for", table["complaint"]
+    )
+    log = write_guarded(tmp_path / "log.csv", table)
+    rails = ["--guardrail", "waited_for:lower:budget=20", "--guardrail", "waited for:lower:budget=20"]
+    assert run("audit", log, *LOG, *rails) == 0
+    text = capsys.readouterr().out
+    assert "waited_for: values " in text and "waited for: values " in text and "assumed reward range " in text
+
+
 def test_a_caution_about_a_metric_alone_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rare = write_guarded(tmp_path / "rare.csv", guarded_table(rate=0.0005))
     words = [*LOG, "--propensity", "p", "--play", "b", "--guardrail", "complaint:lower"]

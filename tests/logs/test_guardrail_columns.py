@@ -137,6 +137,14 @@ def test_each_wrong_form_is_refused_in_a_sentence_that_says_why(text: str) -> No
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("part", ["time", "propensity"])
+def test_a_column_that_says_when_or_how_likely_is_no_guardrail(part: str) -> None:
+    with pytest.raises(ValueError, match="'p' must be a column of its own"):
+        read_log(guarded_table(100), **COLUMNS, **{part: "p"}, guardrails=["p:lower"])
+    with pytest.raises(ValueError, match="'p' must be a column of its own"):
+        read_rows(guarded_table(100), **COLUMNS, **{part: "p"}, metrics=["p"])
+
+
 def test_a_column_of_the_context_is_no_guardrail() -> None:
     with pytest.raises(ValueError, match="'minutes' must be a column of its own"):
         read_log(guarded_table(100), **COLUMNS, numeric=["minutes"], guardrails=[MINUTES])
