@@ -33,7 +33,7 @@ function gainedInAll(loop, { level }) {
   const { explored, missing, control, earned, estimate, lower, upper } = loop.practice, most = mostOf(loop);
   const waiting = missing ? `; ${number(missing)} more have no reward yet, or lost it` : "";
   return said({
-    mean: earned - estimate,
+    mean: Math.max(earned - estimate, earned - most),
     ends: [earned - most, earned - lower],
     promised: most < upper ? " (by the promise)" : "",
     unit: unitOf(loop),
@@ -126,7 +126,7 @@ export function adviceOf(kind, loop) {
 }
 
 /** Whether to act: `kind` is "good", "bad", or "" where somebody may decide; a sign stands for it besides the colour. */
-export function actOf(loop, gained) {
+export function actOf(loop, gained, recent = []) {
   const open = loop.alarms.filter(({ answered }) => !answered), mode = loop.mode;
   if (loop.archived) return act("", "Nothing", "The loop is archived: it decides no more.");
   if (open.length) return act("bad", "Act now", `${count(open.length, "alarm")} not answered: what to do stands above.`);
@@ -135,10 +135,28 @@ export function actOf(loop, gained) {
   if (mode === "safe-only") return act("", "Decide whether to explore", `Nothing is explored since ${moment(loop.switched_at ?? loop.created_at)}.`);
   if (gained.side < 0) return act("bad", "Stop exploring", "It earns less than current practice, and that is not chance.");
   if (loop.standing) return act("", "Keep an eye on it", loop.standing);
+  const shut = whyShut(loop, recent);
+  if (shut) return act("bad", "Exploring has stopped", shut);
   if (gained.value === "not measured" && loop.holdback === 0 && !loop.practice && !loop.no_control) return act("", "Choose a control group", "Without one nobody can say what is gained over current practice.");
   if (gained.side > 0) return act("good", "Nothing", "It earns more than current practice, and no alarm is open.");
   const never = !loop.practice && loop.no_control ? "what is gained over current practice is not measured here" : "it is too early to say what is gained";
   return act("good", "Nothing: let it run", `No alarm is open, and ${never}.`);
+}
+
+/** Why a gate that throws a coin lets nothing be tried, now and in `recent` decisions, and what would open it; "" where it is open. */
+function whyShut(loop, recent) {
+  if (!loop.practice) return "";
+  const metrics = loop.metrics.filter(({ shut }) => shut);
+  if (metrics.length) {
+    const unknown = metrics.filter(({ practice }) => practice.missing);
+    const report = unknown.map(({ name, practice }) => ` ${count(practice.missing, "explored decision")} without a value of ${name} count at their worst: report what is to come.`).join("");
+    return `Of ${metrics.map(({ name }) => name).join(" and ")} no more may be lost, so practice is played.${report || " See under “Guardrails”."}`;
+  }
+  if (loop.budget === null || loop.budget >= 0 || recent.some(({ group }) => group !== "safe")) return "";
+  const { explored, missing } = loop.practice;
+  if (missing) return `Rewards that were not reported count at their worst, and ${count(missing, "explored decision")} ${missing === 1 ? "has" : "have"} none: report what is to come.`;
+  if (!explored) return "One more decision can cost more than the promise allows so far, so practice is played.";
+  return "The budget is spent: one more decision can cost more than is left, so practice is played.";
 }
 
 const SIGN = { good: "✓ ", bad: "⚠ ", "": "" };

@@ -25,7 +25,7 @@ function row(arm, domain, reference) {
     "tr",
     {},
     el("td", {}, el("bdi", {}, arm.name), arm.present ? "" : el("span", { class: "soft" }, " (removed)"), ...Object.entries(arm.metrics).map(had)),
-    el("td", { class: "drawn" }, interval(scale)),
+    el("td", { class: "drawn" }, interval(scale), el("div", { class: "narrow" }, meanOf(arm))),
     el("td", { class: "optional fixed" }, meanOf(arm)),
     el("td", { class: "optional items" }, meanOf(arm)),
     el("td", {}, number(arm.plays)),

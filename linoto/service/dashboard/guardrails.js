@@ -1,8 +1,11 @@
 // The reward and every metric besides it in one table: better or worse than practice, and what may still be lost.
 
 import { el } from "./dom.js";
+import { promisedBelow } from "./answers.js";
 import { between, number, unsigned, within } from "./format.js";
 import { unitOf } from "./words.js";
+
+const HEADS = ["Metric", "Explored decisions had, against practice", "95 % sure between", "May still be lost"];
 
 /** A difference from practice as people count it, where `text` has a plus for what is better. */
 function difference(text, { lower_is_better: lower }) {
@@ -13,40 +16,41 @@ function difference(text, { lower_is_better: lower }) {
 
 /** A row: where the difference lies, said to be better or worse only where all of that is on one side of 0. */
 function row(metric) {
-  const { name, gained, gained_lower: lower, gained_upper: upper, left_to_lose: left, promised_loss: loss, practice } = metric;
+  const { name, gained_upper: upper, left_to_lose: left, promised_loss: loss, practice, shut } = metric;
+  const lower = Math.max(metric.gained_lower, -promisedBelow(metric));
+  const promised = lower > metric.gained_lower ? " (by the promise)" : "", gained = Math.max(metric.gained, lower);
   const side = Math.sign(lower) === Math.sign(upper) ? Math.sign(lower) : 0;
-  const ends = between(lower, upper).map((text) => difference(text, metric));
+  const ends = between(lower, upper).map((text, i) => difference(text, metric) + (i ? "" : promised));
   if (side < 0) ends.reverse();
   const known = practice.explored > 0;
   const best = side === 0 ? "not clear yet" : `${side > 0 ? "✓" : "⚠"} ${difference(within(gained, lower, upper), metric)}`;
-  const shut = left === 0 ? "nothing: practice is played" : `${number(left)} of ${number(loss)}`;
+  const rest = left === 0 ? "nothing: practice is played" : `${number(left)} of ${number(loss)}${shut ? ": practice is played" : ""}`;
   return el(
     "tr",
     {},
     el("th", { scope: "row" }, el("bdi", {}, name)),
-    el("td", { class: known ? ["bad", "", "good"][side + 1] : "" }, known ? best : "nothing was explored"),
-    el("td", {}, known ? (ends[0] === ends[1] ? ends[0] : `${ends[0]} to ${ends[1]}`) : "–"),
-    el("td", { class: left === 0 ? "bad" : "" }, left === null ? "no limit" : shut),
+    el("td", { "data-head": HEADS[1], class: known ? ["bad", "", "good"][side + 1] : "" }, known ? best : "nothing was explored"),
+    el("td", { "data-head": HEADS[2] }, known ? (ends[0] === ends[1] ? ends[0] : `${ends[0]} to ${ends[1]}`) : "–"),
+    el("td", { "data-head": HEADS[3], class: shut ? "bad" : "" }, left === null ? "no limit" : rest),
   );
 }
 
 /** The reward as a metric. */
 function rewardOf(loop) {
-  const { practice, left_to_lose, promised_loss } = loop;
+  const { practice, left_to_lose, promised_loss, budget } = loop;
   const { earned, estimate, lower, upper } = practice;
-  return { name: unitOf(loop), gained: earned - estimate, gained_lower: earned - upper, gained_upper: earned - lower, left_to_lose, promised_loss, practice };
+  return { name: unitOf(loop), gained: earned - estimate, gained_lower: earned - upper, gained_upper: earned - lower, left_to_lose, promised_loss, practice, shut: budget !== null && budget < 0 };
 }
 
 /** The table of a loop with guardrails, as what is in its section; nothing without them. */
 export function guardrailTable(loop) {
   if (!loop.metrics.length || !loop.practice) return [];
-  const heads = ["Metric", "Explored decisions had, against practice", "95 % sure between", "May still be lost"];
   return [
     el("h3", {}, "Guardrails"),
     el(
       "div",
       { class: "scroll" },
-      el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, ...[rewardOf(loop), ...loop.metrics].map(row))),
+      el("table", { class: "cards" }, el("thead", {}, el("tr", {}, ...HEADS.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, ...[rewardOf(loop), ...loop.metrics].map(row))),
     ),
     el("p", { class: "caption" }, "Compared with what current practice would have had in the same decisions. A decision is explored only where the reward and every guardrail can afford it; a value that never comes counts at its worst."),
   ];

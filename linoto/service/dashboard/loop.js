@@ -69,7 +69,7 @@ export function openLoop(root, name, refresh) {
     showState($, loop);
     setSelects($, loop, asked);
     asked = false;
-    showNumbers($, report);
+    showNumbers($, report, decisions);
     showCharts($, loop, history.points);
     const guardrails = guardrailTable(loop);
     $("guardrails").hidden = guardrails.length === 0;
@@ -150,8 +150,8 @@ function setSelects($, loop, asked) {
   }
 }
 
-function showNumbers($, { loop, lift }) {
-  const { gain } = loop, note = notes(loop), found = gainedOf(loop, lift), left = leftOf(loop, lift), act = actOf(loop, found);
+function showNumbers($, { loop, lift }, recent) {
+  const { gain } = loop, note = notes(loop), found = gainedOf(loop, lift), left = leftOf(loop, lift), act = actOf(loop, found, recent);
   const texts = {
     lift: found.value,
     "lift-verdict": found.verdict,

@@ -60,6 +60,7 @@ class MetricView(Struct):
     gained_upper: float
     promised_loss: float | None  # the most that the promise allows to lose of it
     left_to_lose: float | None
+    shut: bool  # whether that is less than one more round can cost, so that nothing is tried
     evidence_for_practice: float
     practice_alarm_at: float
 
@@ -87,6 +88,7 @@ def metric_views(loop: Loop) -> list[MetricView]:
                 gained_upper=inside.earned - inside.lower,
                 promised_loss=left.promised,
                 left_to_lose=left.now,
+                shut=bool(rooms[name] < 0),
                 evidence_for_practice=as_factor(kept.alarm.evidence),
                 practice_alarm_at=as_factor(kept.alarm.threshold(loop.watch.threshold)),
             )
