@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from helpers.forks import run_forked
 from helpers.loops import THOMPSON, decide, digests, reward, run_mixed_traffic
@@ -37,6 +38,7 @@ from linoto.service.storage.places import Address, place_of
 from linoto.service.web.access import create_token
 from linoto.service.web.messages import DecisionResponse, decision_response
 
+COUNT = "SELECT count(*) FROM events"
 DRAWN_ANEW = '{"kind":"drawn"}'
 
 
@@ -365,6 +367,31 @@ def test_what_is_shown_of_an_address_has_no_password() -> None:
         place = place_of(url)
         assert isinstance(place, Address) and str(place) == text and "secret" not in repr(place)
     assert place_of("postgres.sqlite") == Path("postgres.sqlite")
+
+
+@pytest.mark.parametrize("lock", ["EXCLUSIVE", "ACCESS EXCLUSIVE"])
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_table_that_somebody_locks_lets_nobody_wait_for_good(
+    address: Address, lock: str, key: str | None
+) -> None:
+    """What was not written is known not to be kept; what is in memory is shown, as on a file."""
+    with opened(address) as service:
+        create(service)
+        decide(service)
+        count = partial(service.store.read_database, lambda c: c.execute(COUNT).fetchone()[0])
+        with psycopg.connect(address.url) as other:
+            other.execute(f"LOCK TABLE linoto.events IN {lock} MODE".encode())
+            with pytest.raises(Unavailable, match=r"nothing was kept: .*lock timeout"):
+                decide_at_once(service, key) if key else decide(service)
+            if lock == "EXCLUSIVE":
+                view = service.store.read_memory(lambda: service.loops.get("loop").state.decided)
+                assert count() == 1 and asyncio.run(view) == 1
+            else:
+                with pytest.raises(Unavailable, match=r"could not be read: .*lock timeout"):
+                    count()
+            other.rollback()
+        assert decide(service, key=key).decision_id == "1-2"
+        assert len(set(digests(service))) == 1 and count() == 2
 
 
 SAMPLES = """

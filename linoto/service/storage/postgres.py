@@ -57,8 +57,11 @@ PASSING_STATES = ("08", "53300", "55P03", "57P")  # of connections, of too many,
 IN_USE = "the database {} is in use by another server: one process owns it"
 
 
-def open_session(address: Address, *, readonly: bool) -> Raw:
-    """A session in our schema, in which a commit is on disk; its transactions are ours to begin and end."""
+def open_session(address: Address, *, readonly: bool, hasty: bool = False) -> Raw:
+    """A session in our schema, in which a commit is on disk; its transactions are ours to begin and end.
+
+    A hasty one waits a second for the locks of others, as a server does: its callers wait too.
+    """
     try:
         given = conninfo_to_dict(address.url)
         usual = {name: value for name, value in USUAL.items() if name not in given}
@@ -71,6 +74,8 @@ def open_session(address: Address, *, readonly: bool) -> Raw:
         raw.execute(f"SET search_path = {own_sql.SCHEMA}".encode())
         raw.execute("SELECT set_config('synchronous_commit', 'on', false) "
                     "WHERE current_setting('synchronous_commit') = 'off'")  # fmt: skip
+        if hasty:
+            raw.execute(own_sql.HASTE.encode())
         if readonly:
             raw.execute("SET default_transaction_isolation = 'repeatable read'")
             raw.execute("SET default_transaction_read_only = on")
@@ -122,9 +127,11 @@ class ServerConnection:
     writes, and its commit fails where another did: what was looked up stays true.
     """
 
-    def __init__(self, address: Address, *, readonly: bool = False, owner: bool = False) -> None:
+    def __init__(
+        self, address: Address, *, readonly: bool = False, owner: bool = False, hasty: bool = False
+    ) -> None:
         self.address, self.total_changes = address, 0
-        self._readonly, self._owner = readonly, owner
+        self._readonly, self._owner, self._hasty = readonly, owner, hasty
         self.fence: int | None = None  # which server in a row this is
         self._kept: dict[int, int] = {}  # the last event of each loop that was committed here
         self._names = count()
@@ -142,7 +149,7 @@ class ServerConnection:
     # -- sessions
 
     def _connect(self) -> Raw:
-        raw = open_session(self.address, readonly=self._readonly)
+        raw = open_session(self.address, readonly=self._readonly, hasty=self._hasty)
         try:
             if self._owner:
                 self._lock(raw)
@@ -412,7 +419,7 @@ class Reading(ServerConnection):
     """A session that sees one moment, and goes back to its pool when it is closed."""
 
     def __init__(self, address: Address, pool: list[Reading]) -> None:
-        super().__init__(address, readonly=True)
+        super().__init__(address, readonly=True, hasty=True)
         self._pool = pool
 
     def close(self) -> None:
@@ -442,9 +449,12 @@ class Lease(threading.Thread):
         while not self.replaced and not self._end.wait(BEAT):
             sent = since_boot()
             try:
-                raw = open_session(self.address, readonly=False) if raw is None or raw.closed else raw
+                if raw is None or raw.closed:
+                    raw = open_session(self.address, readonly=False, hasty=True)
                 self.replaced = raw.execute(own_sql.BEAT.encode(), (self.fence,)).rowcount == 0
                 self.until = sent + (0.0 if self.replaced else LEASE)
+            except psycopg.errors.LockNotAvailable:
+                continue  # the server is there, and nobody else can say that he is the owner either
             except (psycopg.Error, OSError):
                 self.until = 0.0  # the database may have another owner when it can be reached again
         if raw is not None:
@@ -492,7 +502,7 @@ class DatabaseServer:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.connection = ServerConnection(address, owner=True)
+        self.connection = ServerConnection(address, owner=True, hasty=True)
         self._idle: list[Reading] = []
         self._lease: Lease | None = None
 

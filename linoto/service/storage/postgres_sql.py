@@ -158,6 +158,11 @@ COUNT_ON = "SELECT setval(pg_get_serial_sequence('loops', 'id'), max(id)) FROM l
 # scan of a table with one row then looks so costly that it is compiled, which takes a sixth of a second.
 BY_KEYS = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
 
+# Somebody who locks a table lets callers wait no longer than another process that writes a file does.
+HASTE = """
+SELECT set_config('lock_timeout', '1s', false) WHERE current_setting('lock_timeout') = '0'
+"""
+
 # What every key of a batch got: (loop, key, number, body), without number and body where it got nothing.
 LOOK_UP = """
 SELECT l.id, asked.key, d.number, e.body

@@ -29,7 +29,7 @@ MOST_WAITING = 4096  # jobs in the queue; more are refused
 logger = logging.getLogger("linoto.service")
 FULL_OR_BROKEN = "the database could not be used, nothing was kept: {}"
 IN_DOUBT = "this may have been kept or not, which a request with the same key finds out: {}"
-NOT_OWNED = "another server may have taken it over"
+NOT_OWNED = "it cannot be reached, or another server has taken it over"
 CLOSING = 5.0  # seconds that a transaction may take which is open at the end
 
 

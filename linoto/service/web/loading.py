@@ -8,7 +8,7 @@ from typing import Any
 from linoto.service.web.messages import error_body
 
 ALIVE = (200, b"text/plain; charset=utf-8", b"ok")
-NOT_OWNED = "another server may have taken the database over: ask again, there or here"
+NOT_OWNED = "the database cannot be reached, or another server has taken it over: ask again, there or here"
 STANDING_BY = "another server owns the database: this one takes over when it ends"
 AWAY = "the database cannot be reached: this server goes on when it can"
 
