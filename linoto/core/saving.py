@@ -52,7 +52,9 @@ def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any]) -> bytes:
     running.open_rounds.save(header, arrays)
     running.tickets.save(header, arrays)
     if running.rails is not None:
-        running.rails.save(header, arrays, thrown=bool(running.run["coin_thrown"]))
+        running.rails.save(header, arrays, thrown=driver.coin_is_thrown)
+        if driver.accepted is not None and driver.coin_is_thrown:
+            arrays["accepted"] = driver.accepted
     return codec.pack(header, arrays)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from linoto.core import codec, kernels, policies, research
 from linoto.core.agent import Agent
 from linoto.core.arm_changes import ArmChange, composition_after
-from linoto.core.arrays import Records
+from linoto.core.arrays import Bools, Records
 from linoto.core.codec import foreign_types
 from linoto.core.coins import KeyedCoins, decode_coins
 from linoto.core.confidence import Confidence
@@ -204,7 +204,17 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
         reward_squares=squares,
         changes=changes,
     )
+    driver.accepted = accepted_arms(arrays, driver.k)
     return Agent(policy, driver)
+
+
+def accepted_arms(arrays: Arrays, k: int) -> Bools | None:
+    """(k,) what guardrails let the explorer propose in the round whose coin is thrown, where they did."""
+    if "accepted" not in arrays:
+        return None
+    accepted = np.zeros(k, np.bool_)
+    copy_exactly("accepted", arrays, accepted)
+    return accepted
 
 
 def running_of(
@@ -344,6 +354,7 @@ def restore_rounds(
             columns, places = framed_in(order, actions.T)
             asked = asked._replace(actions=columns, places=places, order=order)
         driver.standing = driver.shown = asked, Decision.from_dict(header["thrown"])
+        driver.accepted = accepted_arms(arrays, asked.offered)
         if "chances" in arrays:
             driver.running.state = kernels.with_arms(state, asked.actions, asked.places)
             driver.running.state.arms[kernels.CHANCE, : asked.offered] = arrays["chances"]

@@ -80,6 +80,35 @@ def test_an_arm_that_annoys_is_tried_and_then_left_alone(kind: str, name: str) -
 
 
 @every_kind
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_propensities_of_a_thrown_coin_are_those_of_its_snapshot(kind: str, name: str, guarded: bool) -> None:
+    """Restored at any moment, and whatever was told of other rounds since the coin was thrown."""
+    agent = started(kind, EXPLORERS[name], **({} if guarded else {"guardrails": []}))
+    rng, thrown, late = np.random.default_rng(1), 0, None
+    for t in range(90):
+        decision = agent.decide()
+        clicked = float(rng.random() < CLICKED[decision.arm])
+        complaint = {"complaints": float(rng.random() < COMPLAINED[decision.arm])} if guarded else None
+        if decision.control_share is not None and t % 2 == 0:
+            if late is not None:
+                agent.observe(late, metrics={"complaints": 1.0})
+                late = None
+            blob = agent.snapshot()
+            twin = linoto.restore(blob)
+            assert twin.snapshot() == blob
+            twin = InRounds(twin) if kind == "contexts" else twin
+            found = [[each.propensity(arm) for arm in range(4)] for each in (agent, twin)]
+            assert found[0] == found[1]
+            assert sum(found[0]) == pytest.approx(1.0)
+            assert twin.snapshot() == blob
+            thrown += 1
+        late = decision if guarded and t % 4 == 0 else late
+        agent.update(decision, clicked, None if late is decision else complaint)
+    assert thrown > 10
+
+
+@every_kind
 def test_practice_is_drawn_as_before(kind: str) -> None:
     """By the log's shares, though an arm of practice is not proposed any more."""
     agent = started(kind)

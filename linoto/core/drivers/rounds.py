@@ -208,14 +208,17 @@ class RoundArms(Driver[Round]):
 
     def consider(self, asked: Round, wanted: int | None) -> Decision:
         """What is decided about a question: it is the one whose arms are in the state from now on."""
-        state = self.running.state
-        self.running.state, self.asked = kernels.with_arms(state, asked.actions, asked.places), asked
-        self.accepted = None
+        self.bring(asked)
+        self.asked, self.accepted = asked, None
         self.running.state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
-        if self.whitened.shape != asked.actions.shape:
-            self.whitened = np.empty(asked.actions.shape)
         self.run_kernel(asked, wanted if wanted is not None else self.propose(asked) if self.own else -1)
         return self.latest(asked)
+
+    def bring(self, asked: Round) -> None:
+        """Put the arms of a round into the state."""
+        self.running.state = kernels.with_arms(self.running.state, asked.actions, asked.places)
+        if self.whitened.shape != asked.actions.shape:
+            self.whitened = np.empty(asked.actions.shape)
 
     def run_kernel(self, asked: Round, proposal: int) -> None:
         if proposal < 0 and self.tells_explorer:
@@ -370,6 +373,11 @@ class RoundArms(Driver[Round]):
 
     def practice_is_drawn(self, asked: Round) -> bool:
         return asked.peak != 1.0
+
+    def redrawn(self, asked: Round, chosen: str, draws: Floats) -> list[int]:
+        if self.asked is None:  # it was decided before the agent was restored
+            self.bring(asked)
+        return super().redrawn(asked, chosen, draws)
 
     # -- learning
 
