@@ -458,7 +458,7 @@ class Audit(AuditFindings):
 
     def summary(self) -> list[tuple[str, str]]:
         """The verdict, its reasons, and the numbers a person needs."""
-        kept = SUMMARY.union(metric.guardrail.name for metric in self.metrics)
+        kept = SUMMARY.union(metric.guardrail.label for metric in self.metrics)
         return [(name, text) for name, text in self.facts() if name in kept]
 
     def full_text(self) -> str:

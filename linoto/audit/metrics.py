@@ -81,7 +81,7 @@ class MetricFindings:
 
     def told(self, *sentences: str) -> tuple[str, ...]:
         """Sentences about this metric."""
-        return tuple(f"{self.guardrail.name}: {in_values(text)}" for text in sentences)
+        return tuple(f"{self.guardrail.label}: {in_values(text)}" for text in sentences)
 
     def closed(self) -> Iterator[str]:
         """Why its ledger would never open, if so."""
@@ -93,7 +93,7 @@ class MetricFindings:
 
     def facts(self) -> list[tuple[str, str]]:
         """What a person reads, line by line."""
-        name, log = self.guardrail.name, self.log
+        name, log = self.guardrail.label, self.log
         rows = [(name, self.headline), ("values", self.values_fact())]
         if log.bad:
             kinds = ", ".join(f"{kind} {count:,}" for kind, count in log.bad.items() if count)

@@ -111,7 +111,7 @@ def run_create(arguments: argparse.Namespace) -> None:
     found = f"{'made' if made else 'there is already'} {log.features.loop}"
     print(f"{found} {loop.name!r} in {arguments.db}, from {source}")
     why = {"why"} if SPENT in certificate.theorem else set()  # what the gate warns of
-    named = {*SHOWN, *why, *(rail.name for rail in certificate.guardrails)}
+    named = {*SHOWN, *why, *(rail.label for rail in certificate.guardrails)}
     promised = promise_rows(certificate, [row for row in certificate.rows() if row[0] in named], log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 

@@ -23,6 +23,7 @@ from linoto.cli.outputs import limits_of
 from linoto.cli.policy_options import add_amounts, add_promise, add_rewards, named_policy, read_policy
 from linoto.cli.terminal import above_zero, print_facts, print_table, seed
 from linoto.cli.usage import Commands, Parser, add_command, add_json, shown
+from linoto.core.guardrail import labelled
 from linoto.core.hints import amount, nearest
 
 if TYPE_CHECKING:
@@ -326,7 +327,7 @@ def row_of(found: Estimate) -> dict[str, str]:
     """An estimate, for people."""
     return {
         "method": found.method,
-        f"{found.metric or 'reward'} per round": f"{amount(found.value)}",
+        f"{labelled(found.metric) if found.metric else 'reward'} per round": f"{amount(found.value)}",
         f"{found.level:.3g} interval": interval_of(found),
         "rows": str(found.used),
         "worth": f"{found.effective:.0f}",

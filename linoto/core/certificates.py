@@ -130,7 +130,7 @@ class Certificate:
             plural = "" if rounds == 1 else "s"
             lines.append((f"most lost in {rounds} round{plural}", self.lost_text(rounds)))
         lines.append(("vacuous", self.vacuous_text(rounds)))
-        lines.extend((rail.name, self.guardrail_text(rail, rounds)) for rail in self.guardrails)
+        lines.extend((rail.label, self.guardrail_text(rail, rounds)) for rail in self.guardrails)
         all_at_once = "for every round at once"
         if self.guardrails:
             all_at_once = "for every round, the reward and every guardrail at once"

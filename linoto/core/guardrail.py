@@ -10,6 +10,18 @@ from unicodedata import normalize
 from linoto.core.hints import amount
 from linoto.core.validation import as_range, as_reward, check_nonnegative, exact, is_number, normalise
 
+LINES = frozenset(
+    (
+        *("verdict", "because", "rows", "arms", "contexts", "rewards", "reward", "noise", "tails", "design"),
+        *("horizon", "promise", "gate", "note", "why", "vacuous", "kappa", "probability", "assumes", "bound"),
+        *("compared with", "mean reward of the log", "not assumed", "arms changed", "reward range", "delta"),
+        *("most lost in all", "most lost per round", "most lost in a stretch", "linear?", "steady?", "shift"),
+        *("assumed bound", "assumed noise", "assumed reward_range", "assumed reward range", "cannot tell"),
+        *("propensities", "features", "budget", "contexts help?", "possible cap"),
+    )
+)
+"""What lines of audits and certificates are called: a metric of that name is told from them by quotes."""
+
 
 @dataclass(frozen=True)
 class Guardrail:
@@ -60,6 +72,11 @@ class Guardrail:
         return high - low
 
     @property
+    def label(self) -> str:
+        """Its name where lines have names."""
+        return labelled(self.name)
+
+    @property
     def turn(self) -> float:
         """-1 where lower is better: times that, more is better."""
         return -1.0 if self.lower_is_better else 1.0
@@ -83,6 +100,15 @@ class Guardrail:
         terms += [f"{amount(self.rate)} a round"] if self.rate > 0 else []
         direction = "more" if self.lower_is_better else "less"
         return f"at most {' and '.join(terms)} {direction} than {against}"
+
+
+def labelled(name: str) -> str:
+    """The name of a metric, in quotes where a line could be called so.
+
+    >>> labelled("complaints"), labelled("noise")
+    ('complaints', "'noise'")
+    """
+    return f"'{name}'" if name.partition(":")[0] in LINES else name
 
 
 def as_metric_name(given: Any) -> str:

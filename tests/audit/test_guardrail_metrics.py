@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,20 @@ def test_a_metric_that_drifts_is_said_to_and_its_guardrail_still_holds(kind: str
     assert "did not have late what they had early" in note and "does not rest on the log" in note
     assert dict(audit.facts())["complaint: steady?"].startswith("no: p = ")
     assert audit.verdict == steady.verdict and not [n for n in steady.notes if n.startswith("complaint")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_metric_is_called_like_a_line_of_the_audit_or_its_certificate(kind: str) -> None:
+    audit = audited(kind, COMPLAINTS)
+    metric = found_of(audit)
+    plain = {name for name, _ in audited(kind).facts()}
+    assert audit.certificate is not None
+    plain |= {name for name, _ in replace(audit.certificate, guardrails=()).rows()}
+    for line in plain:
+        rail = replace(metric.guardrail, name=line)
+        called = {name for name, _ in replace(metric, guardrail=rail).facts()}
+        called |= {name for name, _ in replace(audit.certificate, guardrails=(rail,)).rows()} - plain
+        assert f"'{line}'" in called and not called & plain
 
 
 def test_the_least_budget_that_learns_is_what_the_gate_takes() -> None:
