@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
+from math import isfinite, nan
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -434,8 +435,21 @@ def told(reward: float | None, metrics: Mapping[str, float] | None = None) -> di
         raise ValueError("reward or metrics must be given, got neither")
     found: dict[str, Any] = {} if reward is None else {"reward": float(reward)}
     if metrics:
-        found["metrics"] = {name: float(value) for name, value in metrics.items()}
+        if not isinstance(metrics, Mapping):
+            raise ValueError(f"metrics must be values by their names, got {metrics!r}")
+        found["metrics"] = {name: as_value(name, value) for name, value in metrics.items()}
     return found
+
+
+def as_value(name: str, value: Any) -> float:
+    """A value of a guardrail as JSON can say it."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = nan
+    if not isfinite(number):
+        raise ValueError(f"metrics must have a finite number for {name}, got {value!r}")
+    return number
 
 
 def report(loop: str, by: str, rewards: Iterable[Told]) -> Request[list[RewardResult]]:

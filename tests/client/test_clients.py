@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
@@ -111,6 +111,11 @@ def test_values_of_guardrails_go_with_the_reward_or_after_it(
         client.reward(loop, ids[1], 1.0, metrics={"refunds": 1})
     with pytest.raises(ValueError, match="reward or metrics must be given, got neither"):
         client.reward(loop, ids[1])
+    with pytest.raises(ValueError, match=r"metrics must be values by their names, got \[1\]"):
+        client.reward(loop, ids[1], 1.0, metrics=cast(Any, [1]))
+    for odd, shown in ((float("nan"), "nan"), ("many", "'many'"), (None, "None")):
+        with pytest.raises(ValueError, match=f"must have a finite number for complaints, got {shown}"):
+            client.reward(loop, ids[1], 1.0, metrics=cast(Any, {"complaints": odd}))
     assert client.reward_by_key(loop, "k1", 0.0, metrics={"complaints": 1}).status == "applied"
     assert client.reward_by_key(loop, "k1", metrics={"margin": 0.0}).status == "applied"
     many = [

@@ -416,6 +416,15 @@ def test_a_source_that_a_decision_claims_is_not_believed(kind: str, claimed: Any
     assert liar.rooms == honest.rooms and liar.snapshot() == honest.snapshot()
 
 
+def test_a_value_that_rounding_moved_out_of_its_range_is_its_end() -> None:
+    """As it is of rewards; what is further away is refused."""
+    for lower in (False, True):
+        rail = Guardrail("x", reward_range=(0, 0.3), lower_is_better=lower, budget=4)
+        assert rail.turned(0.1 + 0.2) == rail.turned(0.3)
+        with pytest.raises(ValueError, match=r"x must be in \[0, 0.3\], got 0.3000001"):
+            rail.turned(0.3000001)
+
+
 def test_what_is_refused_counts_nothing() -> None:
     """Neither the metric where the reward is refused, nor the reward where the metric is."""
     agent, keeper = gated().start(ACTIONS, LOG, rng=3), guard("a rate")
