@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from helpers.http import ask
@@ -59,6 +60,8 @@ def test_health_readiness_and_metrics(server: Server) -> None:
     assert status == 200
     assert 'linoto_decisions_total{group="explore",loop="loop"}' in text
     assert "linoto_commit_failures_total 0.0" in text
+    with urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8", "each once"
 
 
 def test_one_loop_says_whether_it_would_decide(server: Server) -> None:

@@ -1,6 +1,7 @@
 // Asking the service: relative addresses, so that the page works behind a proxy under any path.
 
-let token = sessionStorage.getItem("linoto-token");
+const ROLES = ["viewer", "reader", "writer", "admin"]; // each may do what those before it may
+let token = sessionStorage.getItem("linoto-token"), role = "admin"; // until the service says another one
 
 /** Why the service said no: `status` for programs, the message for people. */
 export class Refused extends Error {
@@ -16,6 +17,13 @@ export function useToken(value) {
   sessionStorage.setItem("linoto-token", token);
 }
 
+/** Let a control be used only where it makes sense, and by those whose role is enough. */
+export function allow(control, needed, sensible = true) {
+  const may = ROLES.indexOf(role) >= ROLES.indexOf(needed);
+  control.disabled = !sensible || !may;
+  control.title = may ? "" : `This needs the role ${needed}; the token is of a ${role}.`;
+}
+
 /** The address of a loop, or of something below it. */
 export function at(name, ...rest) {
   return ["v1/loops", name, ...rest].map((step, i) => (i ? encodeURIComponent(step) : step)).join("/");
@@ -28,7 +36,10 @@ async function send(method, path, body, patience = AbortSignal.timeout(20_000)) 
   const options = { method, headers, cache: "no-store", signal: patience };
   if (body !== undefined) options.body = JSON.stringify(body);
   const response = await fetch(path, options);
-  if (response.ok) return response;
+  if (response.ok) {
+    role = response.headers.get("x-role") ?? role;
+    return response;
+  }
   const said = await response.json().catch(() => null);
   throw new Refused(response.status, said?.error?.message ?? `the service answered ${response.status}`);
 }

@@ -1,6 +1,6 @@
 // One loop on the page: its promise, its course, its arms, its decisions, and its switch.
 
-import { ask, at, download } from "./api.js";
+import { allow, ask, at, download } from "./api.js";
 import { actOf, adviceOf, gainedOf, healthOf, leftOf, pictureOf, sidesOf } from "./answers.js";
 import { armTable } from "./arms.js";
 import { draw } from "./chart.js";
@@ -100,7 +100,9 @@ function showState($, loop) {
   $("stop").hidden = loop.archived;
   $("stop").classList.toggle("resume", safe);
   $("stop").classList.toggle("urgent", loop.alarms.some(({ answered }) => !answered));
-  for (const control of CONTROLS) $(control).disabled = loop.archived;
+  for (const control of CONTROLS) allow($(control), control === "stop" && !safe ? "writer" : "admin", !loop.archived);
+  allow($("answer"), safe ? "writer" : "admin");
+  allow($("key"), "reader");
   show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop)));
   const earlier = Math.max(loop.arm_changes.length - CHANGES, 0);
   const came = loop.arm_changes.slice(earlier).map(({ at, by, text }) => el("li", {}, `${moment(at)}, ${by}: ${text}.`));

@@ -1,6 +1,6 @@
 // The page: which loops there are, which one is looked at, and a fresh look every second.
 
-import { Refused, ask, at, useToken } from "./api.js";
+import { Refused, allow, ask, at, useToken } from "./api.js";
 import { openCreate } from "./create.js";
 import { el, say, show } from "./dom.js";
 import { count } from "./format.js";
@@ -89,6 +89,7 @@ function showEmpty() {
 
 async function load() {
   loops = await ask("GET", `v1/overview?${new URLSearchParams({ limit: MOST + 1, search: find.value })}`);
+  allow(document.getElementById("new"), "admin");
   choose();
   if (open.name === null) return showEmpty();
   const name = open.name;

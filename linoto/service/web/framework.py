@@ -94,10 +94,12 @@ class JsonResponse:
     """An answer in JSON, sent as it is: the framework's own takes several times as long to make."""
 
     def __init__(
-        self, answer: msgspec.Struct | Sequence[msgspec.Struct | msgspec.Raw], **headers: int
+        self, answer: msgspec.Struct | Sequence[msgspec.Struct | msgspec.Raw], **headers: int | str
     ) -> None:
         self.body = msgspec.json.encode(answer)
-        self.headers = [(name.replace("_", "-").encode(), b"%d" % value) for name, value in headers.items()]
+        self.headers = [
+            (name.replace("_", "-").encode(), str(value).encode()) for name, value in headers.items()
+        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""

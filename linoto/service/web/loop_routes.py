@@ -66,10 +66,13 @@ async def list_loops(
 async def list_lines(
     request: AnyRequest, limit: Most = None, after: After = None, search: Search = None
 ) -> ASGIApp:
-    """List the loops in a line each, quick however many there are; the header x-total-count as in a list."""
+    """List the loops in a line each, quick however many there are; the header x-total-count as in a list.
+
+    The header x-role has the role of who asks: a page need not offer what would be refused.
+    """
     names = live_views.search(loops_of(request), search, request.user.may_see)
     lines = await shown_of(request).lines(live_views.page_of(names, after, limit))
-    return JsonResponse(lines, x_total_count=len(names))
+    return JsonResponse(lines, x_total_count=len(names), x_role=request.user.role)
 
 
 @route(put, "/loops/{name:str}", "admin", request_max_body_size=SPEC_BODY)

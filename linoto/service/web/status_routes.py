@@ -53,7 +53,7 @@ async def show_metrics(request: AnyRequest) -> Response[bytes]:
     loops, wall = loops_of(request), time.time()
     ahead = {each.loop.name: loops.now(each.loop) - wall for each in shown}
     text = await asyncio.to_thread(page.render, shown, request.app.state.get("latency"), ahead)
-    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(text, media_type="text/plain; version=0.0.4")  # the framework adds the charset
 
 
 HANDLERS = (healthy, alive, ready, writable, show_metrics)
