@@ -21,12 +21,13 @@ PATIENCE = 500  # rounds in which what may still be lost could be spent
 class Estimates:
     """A ridge estimate of every guardrail, as the difference to what was first thought of practice."""
 
-    def __init__(self, guardrails: Sequence[Guardrail], d: int) -> None:
+    def __init__(self, guardrails: Sequence[Guardrail], d: int, ridge: float = 1.0) -> None:
+        self.ridge = ridge  # in the unit of squared features: the policy's, where it says one
         self.limits = np.array([rail.limits for rail in guardrails])  # (m, 2) more is better
         known = [np.mean(rail.limits) if rail.mean is None else rail.turn * rail.mean for rail in guardrails]
         self.start = np.array(known, dtype=np.float64)  # (m,)
         self.rates = np.array([rail.rate for rail in guardrails])
-        self.inverse: Floats = np.repeat(np.eye(d)[None], len(guardrails), axis=0)  # (m, d, d) of V
+        self.inverse: Floats = np.repeat(np.eye(d)[None] / ridge, len(guardrails), axis=0)  # (m, d, d) of V
         self.sums: Floats = np.zeros((len(guardrails), d))
         self.is_told = False  # whether anything is known
 
@@ -47,28 +48,29 @@ class Estimates:
         """The same with d features: those known so far are at these places, of others nothing is known."""
         found = copy(self)
         found.inverse, found.sums = (
-            np.repeat(np.eye(d)[None], len(self.sums), axis=0),
+            np.repeat(np.eye(d)[None] / self.ridge, len(self.sums), axis=0),
             np.zeros((len(self.sums), d)),
         )
         found.inverse[:, places[:, None], places] = self.inverse
         found.sums[:, places] = self.sums
         return found
 
+    @np.errstate(over="ignore", invalid="ignore")
     def among(self, actions: Floats, practice: Floats, rooms: Floats) -> Bools:
         """(k,) the actions (k, d) that may do no more harm than can be afforded, compared with practice (d,).
 
-        `rooms` (m,) are what of each guardrail may still be lost.
+        `rooms` (m,) are what of each guardrail may still be lost. What cannot be computed may be accepted.
         """
         found: Bools = np.ones(len(actions), np.bool_)
         for place, (low, high) in enumerate(self.limits):
             inverse = self.inverse[place]
             theta = inverse @ self.sums[place]
             means = actions @ theta
-            variance = np.einsum("kd,kd->k", actions @ inverse, actions)
+            variance = np.maximum(np.einsum("kd,kd->k", actions @ inverse, actions), 0.0)
             value = np.clip(self.start[place] + means, low, high)
             spread = (high - value) * (value - low) + (high - low) ** 2 * variance / 4
             gain = means - practice @ theta + OPTIMISM * np.sqrt(spread * variance)
-            found &= gain >= -self.slack(place, float(rooms[place]))
+            found &= (gain >= -self.slack(place, float(rooms[place]))) | ~np.isfinite(gain)
         return found
 
     def slack(self, place: int, room: float) -> float:

@@ -40,6 +40,7 @@ class Rails:
         self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
         self.open_rounds = [OpenRounds() for _ in guardrails]
         self.estimates: Estimates | None = None
+        self.ridge = 1.0  # of the estimates
         self.places = {rail.name: place for place, rail in enumerate(guardrails)}
         if not is_only_looking():
             warm_up_rails()
@@ -51,6 +52,7 @@ class Rails:
             return None
         params = np.zeros(len(guardrails), dtype=kernels.PARAMS)
         rails, delta = cls(guardrails, params), share_of(confidence, guardrails).delta
+        rails.ridge = confidence.ridge or 1.0  # where it is not said, as if actions had about length 1
         for rail, p, books in zip(guardrails, params, rails.books, strict=True):
             bounded = Confidence(noise="bounded", reward_range=rail.limits, delta=delta)
             p["noise"] = bounded.scale
@@ -81,7 +83,7 @@ class Rails:
     def estimates_for(self, d: int) -> Estimates:
         """What is known of every guardrail, for so many features."""
         if self.estimates is None:
-            self.estimates = Estimates(self.guardrails, d)
+            self.estimates = Estimates(self.guardrails, d, self.ridge)
         return self.estimates
 
     def grow(self, places: Ints, d: int) -> None:
@@ -215,7 +217,7 @@ class Rails:
             if name in (self.books.dtype.names or ()):
                 self.books[name] = stored[name]
         if "rails.sums" in arrays:
-            self.estimates = Estimates(self.guardrails, arrays["rails.sums"].shape[1])
+            self.estimates = Estimates(self.guardrails, arrays["rails.sums"].shape[1], self.ridge)
             self.estimates.inverse, self.estimates.sums = arrays["rails.inverse"], arrays["rails.sums"]
             self.estimates.is_told = True
         for place, part in enumerate(header["rails"]):

@@ -108,6 +108,37 @@ def test_propensities_of_a_thrown_coin_are_those_of_its_snapshot(kind: str, name
     assert thrown > 10
 
 
+@pytest.mark.parametrize("scale", [2.0**-10, 2.0**10])
+def test_what_may_be_proposed_does_not_depend_on_the_unit_of_features(scale: float) -> None:
+    """With a ridge in the same unit: scaled by a power of 2, no bit changes."""
+    rng = np.random.default_rng(0)
+    actions = rng.standard_normal((8, 4))
+    plain, scaled = Estimates([RAIL], 4), Estimates([RAIL], 4, scale**2)
+    for _ in range(300):
+        arm = int(rng.integers(8))
+        value = -float(rng.random() < (0.5 if arm == 2 else 0.03))
+        plain.learn(actions[arm], 0, value)
+        scaled.learn(scale * actions[arm], 0, value)
+    rooms = np.array([20.0])
+    found = plain.among(actions, actions[0], rooms)
+    assert 0 < found.sum() < 8
+    assert (scaled.among(scale * actions, scale * actions[0], rooms) == found).all()
+    confidence = replace(CLICKS, ridge=scale**2, bound=2 / scale)
+    agent = Gated(gate=Control(budget=40.0), confidence=confidence, guardrails=[RAIL]).start(
+        scale * np.eye(4), LOG, rng=0
+    )
+    assert agent.running.rails is not None and agent.running.rails.estimates_for(4).ridge == scale**2
+
+
+@pytest.mark.parametrize("scale", [1e40, 1e160])
+def test_what_cannot_be_computed_may_be_proposed(scale: float) -> None:
+    estimates, actions = Estimates([RAIL], 3), scale * np.ones((2, 3))
+    estimates.sums[:], estimates.inverse[:] = np.nan, np.inf
+    assert estimates.among(actions, actions[0], np.array([20.0])).all()
+    estimates.sums[:], estimates.inverse[:] = -1.0, -np.eye(3)  # by rounding below 0
+    assert estimates.among(actions, actions[0], np.array([20.0])).all()
+
+
 @every_kind
 def test_practice_is_drawn_as_before(kind: str) -> None:
     """By the log's shares, though an arm of practice is not proposed any more."""
