@@ -23,7 +23,6 @@ from linoto.cli.outputs import limits_of
 from linoto.cli.policy_options import add_amounts, add_promise, add_rewards, named_policy, read_policy
 from linoto.cli.terminal import above_zero, print_facts, print_table, seed
 from linoto.cli.usage import Commands, Parser, add_command, add_json, shown
-from linoto.core.guardrail import labelled
 from linoto.core.hints import amount, nearest
 
 if TYPE_CHECKING:
@@ -325,6 +324,8 @@ def target_of(arguments: argparse.Namespace, policy: ComposedPolicy | None) -> d
 
 def row_of(found: Estimate) -> dict[str, str]:
     """An estimate, for people."""
+    from linoto.core.guardrail import labelled
+
     return {
         "method": found.method,
         f"{labelled(found.metric) if found.metric else 'reward'} per round": f"{amount(found.value)}",
