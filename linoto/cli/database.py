@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from linoto.cli.terminal import above_zero, at_least_zero, file_to_write, print_facts
+from linoto.cli.terminal import Unshown, above_zero, at_least_zero, file_to_write, print_facts
 from linoto.cli.usage import Commands, Parser, described
 
 DATABASE = Path("loops.sqlite")
@@ -37,9 +37,12 @@ def add_database(parser: Parser) -> None:
 
 def place(text: str) -> Any:
     """A file, or the address of a PostgreSQL server."""
-    from linoto.service.storage.places import place_of
+    from linoto.service.storage.places import REFUSAL, place_of
 
-    return place_of(text)
+    try:
+        return place_of(text)
+    except ValueError:
+        raise Unshown(REFUSAL) from None
 
 
 def add_token(commands: Commands) -> None:

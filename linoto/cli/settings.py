@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from linoto.cli.terminal import Unshown
 from linoto.cli.usage import Parser
 from linoto.core.hints import nearest
 
@@ -116,6 +117,8 @@ def read_value(action: argparse.Action, value: Any, where: str) -> Any:
         raise refusal
     try:
         read = action.type(text) if callable(action.type) else text
+    except Unshown as error:
+        raise ValueError(f"{where} {error}") from None
     except (ValueError, TypeError, argparse.ArgumentTypeError):
         raise refusal from None
     if action.choices is not None and read not in action.choices:

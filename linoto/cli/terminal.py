@@ -35,6 +35,10 @@ def numbers(text: str) -> list[float]:
     return [float(part) for part in text.split(",")]
 
 
+class Unshown(argparse.ArgumentTypeError):
+    """What is wrong with a value that may be secret, without the value."""
+
+
 def argument_type(
     what: str, convert: Callable[[str], Value], fits: Callable[[Value], bool]
 ) -> Callable[[str], Value]:

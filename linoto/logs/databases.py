@@ -23,10 +23,14 @@ URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL | re
 PARTS = re.compile(
     r"""(?P<scheme>[a-z0-9+.-]+://)
     ((?P<user>[^\s:/?\#@]*)(:[^\s:/?\#@]*)?@)?
-    (?P<host>[^\s:/?\#@]*(:\d+)?(,[^\s:/?\#@]+(:\d+)?)*)
+    (?P<host>(\[[0-9a-f:.]+\]|[^\s:/?\#@]*)(:\d+)?(,[^\s:/?\#@]+(:\d+)?)*)
     (?P<path>/[^\s?\#@]*)?
     (\?[^\s@]*)?""",
     re.VERBOSE | re.IGNORECASE,
+)
+LIKE = (
+    "like postgresql://user:password@host:5432/name, with @ : / ? and # inside of a part written as "
+    "%40 %3A %2F %3F and %23, got something else"
 )
 
 
@@ -48,10 +52,7 @@ class Query:
 
     def __post_init__(self) -> None:
         if scheme_of(self.url) != "sqlite" and not PARTS.fullmatch(self.url):
-            raise ValueError(
-                "url must be like postgresql://user:password@host:5432/name, with @ : / ? and # inside of "
-                "a part written as %40 %3A %2F %3F and %23, got something else"
-            )
+            raise ValueError(f"url must be {LIKE}")
         if not self.sql.strip():
             raise ValueError("sql must be a query, got nothing")
 

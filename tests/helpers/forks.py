@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from linoto.service.storage.places import Place
+from linoto.service.storage.places import Address, Place
 
 PARENT = """
 import atexit, gc, json, os, sys
@@ -100,12 +100,17 @@ def parent() -> Parent:
     return Parent()
 
 
+def text_of(path: Place) -> str:
+    """What is typed to name it; what is shown of an address is not all of it."""
+    return path.url if isinstance(path, Address) else str(path)
+
+
 class ForkedServer:
     """A server in a process and a group of its own, as `subprocess.Popen` shows them."""
 
     def __init__(self, path: Place, *, log: Path, out: str = os.devnull, **options: Any) -> None:
         folder = {"logs": str(options.pop("logs"))} if "logs" in options else {}
-        self.pid: int = parent().ask(path=str(path), log=str(log), out=out, **folder, options=options)
+        self.pid: int = parent().ask(path=text_of(path), log=str(log), out=out, **folder, options=options)
         self.returncode: int | None = None
 
     def poll(self) -> int | None:

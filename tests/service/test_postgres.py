@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from helpers.forks import run_forked
+from helpers.forks import ForkedCommand, run_forked
 from helpers.loops import THOMPSON, decide, digests, reward, run_mixed_traffic
 from helpers.loops_with_contexts import POLICIES
 from helpers.loops_with_contexts import spec_of as spec_with_contexts
@@ -358,15 +358,46 @@ def test_nothing_is_copied_over_another_database_nor_while_it_is_served(
 def test_what_is_shown_of_an_address_has_no_password() -> None:
     shown = {
         "postgresql://ann:secret@db.example/loops": "postgresql://ann@db.example/loops",
-        "postgres://ann:se:cret@a,b:5433/loops?password=x&user=y": (
-            "postgres://ann@a,b:5433/loops?password=...&user=y"
-        ),
+        "postgres://ann:se%3Asecret@a,b:5433/loops?password=secret&user=y": "postgres://ann@a,b:5433/loops",
+        "postgresql://ann:secret@[::1]:5433/loops": "postgresql://ann@[::1]:5433/loops",
         "postgresql:///loops": "postgresql:///loops",
     }
     for url, text in shown.items():
         place = place_of(url)
         assert isinstance(place, Address) and str(place) == text and "secret" not in repr(place)
-    assert place_of("postgres.sqlite") == Path("postgres.sqlite")
+    for name in ("postgres.sqlite", "/data/12:30/x.sqlite", "./a:b.sqlite", "user=5/x.sqlite"):
+        assert place_of(name) == Path(name)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "postgresql+psycopg://app:secret@db.example/loops",
+        "postgresqll://app:secret@db.example/loops",
+        "POSTGRESQL://app:secret@db.example/loops",
+        "postgresql:app:secret@db.example",
+        "app:secret@db.example/loops",
+        "host=db.example user=app password=secret",
+        "postgresql://app:p@secret@db.example/loops",
+        "postgresql://app:secret%zz@db.example/loops",
+    ],
+)
+def test_what_is_no_address_is_refused_unseen_and_is_no_file(tmp_path: Path, wrong: str) -> None:
+    """By flag and by environment: nothing of it is printed, in which a password may be."""
+    for words, environment in (
+        (["db", "check", "--db", wrong], {}),
+        (["serve", "--port", "0"], {"LINOTO_DB": wrong}),
+    ):
+        printed = tmp_path / "printed"
+        command = ForkedCommand([*words], tmp_path, environment, log=printed, out=printed)
+        try:
+            assert command.wait(60.0) != 0
+        finally:
+            command.end()
+        said = printed.read_text()
+        assert "an address like postgresql://" in said
+        assert "secret" not in said and "Traceback" not in said
+        assert [path.name for path in tmp_path.iterdir()] == ["printed"]
 
 
 @pytest.mark.parametrize("lock", ["EXCLUSIVE", "ACCESS EXCLUSIVE"])

@@ -6,7 +6,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from linoto.logs.databases import LIKE, PARTS, without_password
+
 SCHEMES = ("postgresql://", "postgres://")
+MEANT = re.compile(r"[a-z][a-z0-9+.-]+:|[^/]*:[^/]*@|.*(://|password\s*=)", re.IGNORECASE | re.DOTALL)
+REFUSAL = f"must be a file, or an address {LIKE}"  # which may hold a password, so it is not shown
 
 
 @dataclass(frozen=True, repr=False)
@@ -15,9 +19,12 @@ class Address:
 
     url: str
 
+    def __post_init__(self) -> None:
+        if not (self.url.startswith(SCHEMES) and PARTS.fullmatch(self.url)):
+            raise ValueError(f"db {REFUSAL}")
+
     def __str__(self) -> str:
-        hidden = re.sub(r"(//[^:@/]*):[^@/]*@", r"\1@", self.url)
-        return re.sub(r"([?&]password=)[^&]*", r"\1...", hidden)
+        return without_password(self.url)
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"
@@ -27,5 +34,5 @@ Place = Path | Address
 
 
 def place_of(text: str) -> Place:
-    """What somebody typed."""
-    return Address(text) if text.startswith(SCHEMES) else Path(text)
+    """What somebody typed; what looks like an address is no file, unless it begins with `./`."""
+    return Address(text) if MEANT.match(text) else Path(text)

@@ -31,7 +31,7 @@ from linoto.service.storage.connection import (
     Rows,
     Table,
 )
-from linoto.service.storage.places import Address
+from linoto.service.storage.places import REFUSAL, Address
 from linoto.service.storage.schema import SECRET_BYTES
 
 OLDEST = 150000  # of the versions of PostgreSQL
@@ -64,6 +64,9 @@ def open_session(address: Address, *, readonly: bool, hasty: bool = False) -> Ra
     """
     try:
         given = conninfo_to_dict(address.url)
+    except psycopg.ProgrammingError:  # it says which part is wrong, which may be the password
+        raise ValueError(f"db {REFUSAL}") from None
+    try:
         usual = {name: value for name, value in USUAL.items() if name not in given}
         if not readonly and "target_session_attrs" not in given:
             usual["target_session_attrs"] = "read-write"
