@@ -18,7 +18,7 @@ from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.guardrail import Guardrail, as_guardrails
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
-from linoto.core.rails import Rails, Values, share_of
+from linoto.core.rails import Rails, settle, share_of, values_for
 from linoto.core.saving import SNAPSHOT_FORMAT, under_stored_names
 from linoto.core.tickets import Ticket, Tickets, said
 from linoto.core.validation import as_arm, generator_for
@@ -172,7 +172,7 @@ class Guard:
 
         `metrics` are values of guardrails by their names: with the reward or without, each once.
         """
-        values, played = self._values_of(metrics), None
+        values, played = values_for(self._rails, metrics), None
         if values and self._rails is not None:
             played = self._rails.check(decision, values, self._tickets)
         if reward is not None or not values:
@@ -180,12 +180,6 @@ class Guard:
         if played is not None and self._rails is not None and isinstance(decision, Decision):
             self._rails.tell(decision.round, played, values)
             self._settle(decision.round)
-
-    def _values_of(self, metrics: Mapping[str, float] | None) -> Values:
-        """Values by the place of their guardrail."""
-        if self._rails is None and metrics:
-            raise ValueError(f"metrics must be left out without guardrails, got {metrics!r}")
-        return {} if self._rails is None else self._rails.values_of(metrics)
 
     def _observe_reward(self, decision: Decision | int, value: float) -> None:
         if not isinstance(decision, Decision):
@@ -220,12 +214,11 @@ class Guard:
 
     def _settle(self, round: int) -> None:
         """Forget what was played in a round, where nothing of it is to come any more."""
-        if not self._open.awaits(round) and (self._rails is None or not self._rails.awaits(round)):
-            self._tickets.drop(round)
+        settle(round, self._tickets, self._open, self._rails)
 
     def update(self, decision: Decision, reward: float, metrics: Mapping[str, float] | None = None) -> None:
         """Commit and observe at once: what comes is that of the play as it was committed."""
-        value, values = check_reward(self._params, reward), self._values_of(metrics)
+        value, values = check_reward(self._params, reward), values_for(self._rails, metrics)
         self.commit(decision)
         played = self._tickets.kept[self.rounds]
         self._open.close(self.rounds)

@@ -32,6 +32,19 @@ def share_of(confidence: Confidence, guardrails: Sequence[Guardrail]) -> Confide
     return replace(confidence, delta=confidence.delta / (1 + len(guardrails)))
 
 
+def values_for(rails: Rails | None, metrics: Mapping[str, Any] | None) -> Values:
+    """Values by the name of their metric, checked; none may be given where there are no guardrails."""
+    if rails is None and metrics:
+        raise ValueError(f"metrics must be left out without guardrails, got {metrics!r}")
+    return {} if rails is None else rails.values_of(metrics)
+
+
+def settle(round: int, tickets: Tickets, awaiting: OpenRounds, rails: Rails | None) -> None:
+    """Forget what was played in a round, where neither its reward nor a value of it is to come any more."""
+    if not awaiting.awaits(round) and (rails is None or not rails.awaits(round)):
+        tickets.drop(round)
+
+
 class Rails:
     """What every guardrail has counted so far, and which of its values are still to come."""
 

@@ -13,7 +13,7 @@ from linoto.core.coins import Coins, draw_coins
 from linoto.core.decisions import check_reward
 from linoto.core.kernels import State
 from linoto.core.open_rounds import OpenRounds
-from linoto.core.rails import Rails, Values
+from linoto.core.rails import Rails, Values, settle
 from linoto.core.shortlists import Shortlists
 from linoto.core.tickets import Ticket, Tickets
 
@@ -101,8 +101,7 @@ class Running:
 
     def settle(self, round: int) -> None:
         """Forget what was played in a round, where nothing of it is to come any more."""
-        if not self.open_rounds.awaits(round) and (self.rails is None or not self.rails.awaits(round)):
-            self.tickets.drop(round)
+        settle(round, self.tickets, self.open_rounds, self.rails)
 
     def forget_decision(self) -> None:
         """Decide the next question from the beginning."""

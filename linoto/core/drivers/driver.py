@@ -20,7 +20,7 @@ from linoto.core.explorers import View, is_users_own, rule_of
 from linoto.core.kernels import State
 from linoto.core.playing import Rounds
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
-from linoto.core.rails import Values, share_of
+from linoto.core.rails import Values, share_of, values_for
 from linoto.core.running import Running
 from linoto.core.tickets import Ticket
 
@@ -254,10 +254,7 @@ class Driver(ABC, Generic[Q]):
 
     def values_of(self, metrics: Mapping[str, Any] | None) -> Values:
         """Values by the name of their metric, checked."""
-        rails = self.running.rails
-        if rails is None and metrics:
-            raise ValueError(f"metrics must be left out without guardrails, got {metrics!r}")
-        return {} if rails is None else rails.values_of(metrics)
+        return values_for(self.running.rails, metrics)
 
     @abstractmethod
     def lose(self, decision: Any, value: float) -> None:
