@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
-from linoto.client.endpoint import IDLE_SECONDS, Endpoint
-from linoto.client.exchange import Request, Retries
+from linoto.client.endpoint import IDLE_SECONDS
+from linoto.client.exchange import Request
 from linoto.client.files import atomic_file, flush_to_disk
 from linoto.client.operations import IsAwaited, Operations, export_request
 from linoto.client.responses import ServiceError
+from linoto.client.servers import Attempts, Servers
 
 T = TypeVar("T")
 
@@ -19,7 +20,8 @@ T = TypeVar("T")
 class AsyncClient(IsAwaited, Operations):
     """Talks to one service from one event loop, with as many requests under way as you like.
 
-    They share at most `connections` connections; the others wait for one. A request that is cancelled
+    Several addresses are of servers that share a database, as of a `Client`. They share at most
+    `connections` connections; the others wait for one. A request that is cancelled
     may have been done or not: sending it again with the same key tells.
 
     With a service at `url`:
@@ -34,7 +36,7 @@ class AsyncClient(IsAwaited, Operations):
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8080",
+        url: str | Sequence[str] = "http://127.0.0.1:8080",
         *,
         token: str | None = None,
         timeout: float = 10.0,
@@ -48,16 +50,19 @@ class AsyncClient(IsAwaited, Operations):
             from linoto.client.aiohttp_session import Sessions
         except ModuleNotFoundError as error:
             raise ImportError(f'AsyncClient needs {error.name}: pip install "linoto[client]"') from None
-        self._endpoint = Endpoint(
+        self._servers = Servers(
             url, token=token, timeout=timeout, deadline=deadline, retries=retries, idle=idle
         )
-        self._sessions = Sessions(self._endpoint, connections=connections)
+        if connections < 1:
+            raise ValueError(f"connections must be a whole number >= 1, got {connections!r}")
+        slots = asyncio.Semaphore(connections)
+        self._sessions = [Sessions(endpoint, slots) for endpoint in self._servers.endpoints]
         self._sleep = sleep
 
     @property
     def url(self) -> str:
-        """Where the service is."""
-        return self._endpoint.url
+        """Where the service is; the first address where several were given."""
+        return self._servers.endpoints[0].url
 
     async def export(self, loop: str, path: str | Path, *, pending: bool = False) -> Path:
         """Decisions and rewards as a Parquet file, a log that `linoto audit` reads; all of it or none."""
@@ -68,7 +73,8 @@ class AsyncClient(IsAwaited, Operations):
 
     async def close(self) -> None:
         """Close the connections; nothing can be sent afterwards."""
-        await self._sessions.close()
+        for sessions in self._sessions:
+            await sessions.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,10 +83,10 @@ class AsyncClient(IsAwaited, Operations):
         await self.close()
 
     async def _send(self, request: Request[T]) -> T:
-        retries = Retries(self._endpoint.retries, self._endpoint.deadline)
+        attempts = Attempts(self._servers, request)
         while True:
             try:
-                return await self._sessions.send(request)
+                return await self._sessions[attempts.place].send(request, attempts.heard)
             except (ConnectionError, ServiceError) as error:
-                pause = retries.pause_after(error)
+                pause = attempts.pause_after(error)
             await self._sleep(pause)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import socket
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -64,25 +65,23 @@ async def give_up_sending(sockets: WeakSet[socket.socket]) -> None:
 
 
 class Sessions:
-    """Connections of one event loop to one service, at most `connections` of them in use at a time."""
+    """Connections of one event loop to one server, each in use while it has one of the slots."""
 
-    def __init__(self, endpoint: Endpoint, *, connections: int) -> None:
-        if connections < 1:
-            raise ValueError(f"connections must be a whole number >= 1, got {connections!r}")
+    def __init__(self, endpoint: Endpoint, slots: asyncio.Semaphore) -> None:
         self.endpoint = endpoint
         self._tls = endpoint.tls()
-        self._slots = asyncio.Semaphore(connections)
+        self._slots = slots
         self._loop: asyncio.AbstractEventLoop | None = None
         self._current: SharedSession | None = None
         self._closed = False
 
-    async def send(self, request: Request[T]) -> T:
-        """Send a request once; ConnectionError if no complete answer came."""
+    async def send(self, request: Request[T], heard: Callable[[Mapping[str, str]], None]) -> T:
+        """Send a request once; `heard` gets the head of a good answer; ConnectionError without one."""
         self._check()
         shared = self._current or self._open()
         try:
             async with shared as session, self._slots, asyncio.timeout(self.endpoint.timeout) as deadline:
-                return await self._exchange(session, request, deadline)
+                return await self._exchange(session, request, deadline, heard)
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
             await self._retire(shared)  # after a restart, its waiting connections are lost too
             raise no_answer(self.endpoint.url, error) from error
@@ -130,7 +129,11 @@ class Sessions:
         await shared.retire()
 
     async def _exchange(
-        self, session: aiohttp.ClientSession, request: Request[T], deadline: asyncio.Timeout
+        self,
+        session: aiohttp.ClientSession,
+        request: Request[T],
+        deadline: asyncio.Timeout,
+        heard: Callable[[Mapping[str, str]], None],
     ) -> T:
         body = request.body
         async with session.request(
@@ -145,4 +148,6 @@ class Sessions:
                 sink.write(chunk)
                 if not response.content.at_eof():
                     deadline.reschedule(asyncio.get_running_loop().time() + self.endpoint.timeout)
-        return request.result(response.status, response.headers, sink)
+        result = request.result(response.status, response.headers, sink)
+        heard(response.headers)
+        return result

@@ -29,6 +29,12 @@ class Request(Generic[T]):
     body: bytes | None = None
     file: BinaryIO | None = None  # takes a response that is too large for memory; `read` then gets None
 
+    @property
+    def loop(self) -> str:
+        """The loop that it is about, as its path has it; "" where it is about none or several."""
+        parts = self.path.partition("?")[0].split("/", 4)
+        return parts[3] if len(parts) > 3 and parts[2] == "loops" else ""
+
     def sink(self, status: int, headers: Mapping[str, str]) -> BinaryIO:
         """Where the body of a response with this head is written."""
         if "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", "").lower():
@@ -82,21 +88,33 @@ class Retries:
         self._deadline, self._clock, self._began = deadline if left is None else inf, clock, clock()
         self._rested = 0.0  # seconds, also where nobody really sleeps
 
-    def pause_after(self, error: ConnectionError | ServiceError) -> float:
-        """Seconds to wait after this error; raises it if it is final."""
-        asked = ""
-        if isinstance(error, ServiceError):
-            if error.status not in RETRY_STATUSES:
-                raise error
-            asked = error.retry_after
-        pause = max(self._pause, min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0)
-        spent = max(self._clock() - self._began, self._rested)
-        if self._left == 0 or spent + pause > self._deadline:
+    def pause_after(self, error: ConnectionError | ServiceError, *, asked: bool = True) -> float:
+        """Seconds to wait after this error, as the service has `asked` or not; raises it if it is final."""
+        if isinstance(error, ServiceError) and error.status not in RETRY_STATUSES:
             raise error
+        wanted = error.retry_after if asked and isinstance(error, ServiceError) else ""
+        pause = max(self._pause, min(float(wanted), LONGEST_PAUSE) if wanted.isdecimal() else 0.0)
+        if self._left == 0:
+            raise error
+        self._check_deadline(error, pause)
         self._left = None if self._left is None else self._left - 1
         self._pause = min(2 * self._pause, LONGEST_OF_OURS)
         self._rested += pause
         return pause
+
+    def no_pause_after(self, error: ConnectionError | ServiceError) -> float:
+        """Nothing, as another server is asked; raises the error if it is too late for that."""
+        self._check_deadline(error, 0.0)
+        return 0.0
+
+    def _check_deadline(self, error: ConnectionError | ServiceError, pause: float) -> None:
+        if max(self._clock() - self._began, self._rested) + pause > self._deadline:
+            raise error
+
+
+def may_pass_elsewhere(error: ConnectionError | ServiceError) -> bool:
+    """Whether another server of the same service may do what this one did not."""
+    return not isinstance(error, ServiceError) or error.status in RETRY_STATUSES - {429}
 
 
 def no_answer(url: str, error: Exception) -> ConnectionError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import urllib3
@@ -48,10 +49,10 @@ class Pool:
         self._pool = urllib3.connection_from_url(endpoint.url, maxsize=KEPT, idle=endpoint.idle, **options)
         self._pool.ConnectionCls = FreshConnection if tls is None else SecureConnection
 
-    def send(self, request: Request[T]) -> T:
-        """Send a request once; ConnectionError if no complete answer came."""
+    def send(self, request: Request[T], heard: Callable[[Mapping[str, str]], None]) -> T:
+        """Send a request once; `heard` gets the head of a good answer; ConnectionError without one."""
         try:
-            return self._exchange(request)
+            return self._exchange(request, heard)
         except ClosedPoolError:
             raise RuntimeError(CLOSED) from None
         except (HTTPError, ConnectionError) as error:
@@ -61,7 +62,7 @@ class Pool:
         """Close the unused connections now, the others after their answer."""
         self._pool.close()
 
-    def _exchange(self, request: Request[T]) -> T:
+    def _exchange(self, request: Request[T], heard: Callable[[Mapping[str, str]], None]) -> T:
         with self._pool.urlopen(
             request.method,
             self.endpoint.path + request.path,
@@ -75,4 +76,6 @@ class Pool:
             sink = request.sink(response.status, response.headers)
             for chunk in response.stream():
                 sink.write(chunk)
-        return request.result(response.status, response.headers, sink)
+        result = request.result(response.status, response.headers, sink)
+        heard(response.headers)
+        return result

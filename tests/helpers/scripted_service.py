@@ -170,7 +170,7 @@ def keeping_alive() -> Iterator[KeepAlive]:
 class AnyClient:
     """Either client, called from a plain function; its pauses are only recorded."""
 
-    def __init__(self, kind: type[Client] | type[AsyncClient], url: str, **options: Any) -> None:
+    def __init__(self, kind: type[Client] | type[AsyncClient], url: str | list[str], **options: Any) -> None:
         self.pauses: list[float] = []
         self.runner = asyncio.Runner()
         self.client: Any = kind(url, **{"sleep": self.recorder(kind), "deadline": 240.0, **options})
