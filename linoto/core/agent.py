@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import coins, odds, saving
+from linoto.core import coins, many, odds, saving
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
@@ -124,6 +124,26 @@ class Agent:
         )
         return self.driver.answer(None, asked, safe)
 
+    def decide_many(
+        self,
+        questions: int | Iterable[Mapping[str, Any]],
+        *,
+        look: Callable[[Decision], object] | None = None,
+        **same: Any,
+    ) -> list[Decision]:
+        """Decide and commit many rounds at once: what as many calls of `decide` and `commit` would.
+
+        `questions` are how many, or what each is asked with: the arguments of `decide`; `same` are those of
+        all of them. With `safe` a round plays what is safe. The gate charges each as it goes, and counts
+        every reward that is still to come at its worst, so a batch spends no more than the gate allows,
+        whatever comes back: in any order, late, or never. It is all or nothing: a question that cannot be
+        asked is refused before anything is decided; if one has no safe arm, those before it are undone.
+
+        `look` is called with each decision before it is committed: for what can only be asked then, such as
+        its `propensity` or `bounds`.
+        """
+        return many.decide_many(self.driver, questions, same, look)
+
     def guard(
         self,
         arm: int,
@@ -175,11 +195,7 @@ class Agent:
         A coin that is thrown is not given back: unless the round was asked for with `safe=True`, it stays in
         the books as the coin has said, and what this returns stands until it is committed.
         """
-        self.driver.check_latest(decision)
-        counted = decision.control_share is not None and not self.running.stays_safe
-        if decision.mode == "safe" and (counted or decision.control_share is None):
-            return decision
-        return self.driver.safe_play(decision, counted=counted)
+        return self.driver.play_safe(decision)
 
     def use_coins(self, source: Coins) -> None:
         """Other coins from now on: from the next round where that of this one is thrown, which stands.
@@ -228,6 +244,15 @@ class Agent:
         if reward is not None:
             self.driver.observe(decision, self.running.check_reward(reward))
         self.driver.observe_metrics(decision, values, ticket)
+
+    def observe_many(
+        self,
+        decisions: Sequence[Decision],
+        rewards: Sequence[float | None],
+        metrics: Sequence[Mapping[str, float] | None] | None = None,
+    ) -> None:
+        """Learn from the rewards of as many decisions, in this order, as `observe` does; from all or none."""
+        many.observe_many(self.driver, decisions, rewards, metrics)
 
     def lose(self, decision: Decision | int, stand_in: float) -> None:
         """The reward of a committed decision will never come: learn from a value that stands in for it.

@@ -36,6 +36,11 @@ class OpenRounds:
             found.open(round)
         return found
 
+    def __copy__(self) -> OpenRounds:
+        found = OpenRounds(known_from=self.known_from, most_bytes=self.most_bytes)
+        found._first, found._bits = self._first, self._bits.copy()
+        return found
+
     def open(self, round: int) -> None:
         """A round is committed."""
         if not self._bits:

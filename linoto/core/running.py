@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,24 @@ class Running:
     stays_safe: bool = False  # in this round
     rails: Rails | None = None  # the books of guardrails, where there are any
     lists: Shortlists | None = None  # of the arms that can be the best, while they pay
+
+    def copied(self) -> Running:
+        """The same, which stays as it is now; what is drawn from goes on."""
+        held = self.held  # no round changes its actions
+        parts = {name: getattr(held, name).copy() for name in ("square", "vectors", "arms", "counts", "run")}
+        return replace(
+            self,
+            held=held._replace(**parts),
+            open_rounds=copy(self.open_rounds),
+            tickets=copy(self.tickets),
+            rails=deepcopy(self.rails),
+            lists=deepcopy(self.lists),
+        )
+
+    def become(self, other: Running) -> None:
+        """Stand where a copy does; others know this one."""
+        for part in fields(self):
+            setattr(self, part.name, getattr(other, part.name))
 
     @property
     def state(self) -> State:

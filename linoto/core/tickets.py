@@ -71,6 +71,11 @@ class Tickets:
         self.kept: dict[int, Ticket] = {}
         self.made: deque[Decision] = deque(maxlen=MOST_MADE)  # in the round to come
 
+    def __copy__(self) -> Tickets:
+        found = Tickets(known_from=self.known_from)
+        found.trusts, found.kept, found.made = self.trusts, self.kept.copy(), self.made.copy()
+        return found
+
     def keep(self, round: int, ticket: Ticket) -> None:
         """A round is committed."""
         self.kept[round] = ticket

@@ -40,6 +40,13 @@ class Brought(NamedTuple):
     context: Any = None
 
 
+class Mark(NamedTuple):
+    """Where a driver stood."""
+
+    fields: dict[str, Any]
+    running: Running
+
+
 class Driver(ABC, Generic[Q]):
     """One way to measure the arms of a round by the kernels. Above it nobody knows which."""
 
@@ -80,6 +87,10 @@ class Driver(ABC, Generic[Q]):
     def answer(self, wanted: int | None, asked: Q, safe: bool = False) -> Decision:
         """Decide, or judge a proposal (None: the explorer's)."""
 
+    def may_refuse(self, asked: Q) -> bool:
+        """Whether a question that was checked may still have no answer: an explorer of one's own may fail."""
+        return self.own
+
     @abstractmethod
     def run_kernel(self, asked: Q, proposal: int) -> None:
         """Let the kernels decide about the arms in the state; a proposal of -1 is left to the explorer."""
@@ -110,6 +121,14 @@ class Driver(ABC, Generic[Q]):
             rng=self.view_draws(),
             **arms,
         )
+
+    def play_safe(self, decision: Decision) -> Decision:
+        """What is to be committed where the latest decision is not to be played."""
+        self.check_latest(decision)
+        counted = decision.control_share is not None and not self.running.stays_safe
+        if decision.mode == "safe" and (counted or decision.control_share is None):
+            return decision
+        return self.safe_play(decision, counted=counted)
 
     @abstractmethod
     def safe_play(self, decision: Decision, *, counted: bool) -> Decision:
@@ -252,6 +271,10 @@ class Driver(ABC, Generic[Q]):
             self.tell(decision.round, decision, ticket, values)
             self.running.forget_decision()
 
+    @abstractmethod
+    def check_owed(self, decisions: Sequence[Decision]) -> None:
+        """Refuse where one of these, each of another round, awaits no reward; nothing changes."""
+
     def values_of(self, metrics: Mapping[str, Any] | None) -> Values:
         """Values by the name of their metric, checked."""
         return values_for(self.running.rails, metrics)
@@ -360,6 +383,21 @@ class Driver(ABC, Generic[Q]):
     @abstractmethod
     def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """What a snapshot holds of it, as JSON data and as arrays."""
+
+    # -- rounds that are undone
+
+    def marked(self) -> Mark:
+        """Where it stands, to come back to; what rounds replace is kept, what they write into is copied."""
+        return Mark(
+            {name: value for name, value in vars(self).items() if name != "running"}, self.running.copied()
+        )
+
+    def go_back(self, mark: Mark) -> None:
+        """Undo the rounds since, for good: coins that were thrown in them are never thrown again."""
+        vars(self).update(mark.fields)
+        self.running.become(mark.running)
+        if self.running.coins is not None:
+            self.use_coins(self.running.coins.anew(self.running.rounds + 1))
 
     # -- what is drawn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -226,6 +227,9 @@ class FixedArms(Driver[Bools | None]):
                 f"allowed must hold an arm that is safe to play, got {shortened_list(asked)}: "
                 "the gate refused them all, and the fallback is not among them"
             )
+
+    def may_refuse(self, asked: Bools | None) -> bool:
+        return self.own or asked is not None
 
     def decided_without_all(self, mask: Bools | None, proposal: int) -> bool:
         """Decide by lists, or among few allowed arms; False where every arm has to be looked at."""
@@ -541,6 +545,17 @@ class FixedArms(Driver[Bools | None]):
             return None
         check_awaited(self.running.open_rounds, decision.round)
         return self.running.tickets.of(decision)
+
+    def check_owed(self, decisions: Sequence[Decision]) -> None:
+        plays = Counter[tuple[int, bool]]()
+        for decision in decisions:
+            ticket = self.awaited(decision)
+            mixture = decision.by_practice if ticket is None else ticket.mixture
+            plays[credit(decision, self.running.held.counts, mixture)] += 1
+        for (arm, mixture), count in plays.items():
+            owed = self.running.held.counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm]
+            if count > owed:
+                raise ValueError(f"decisions must be at most the {owed} of arm {arm} that await their reward")
 
     def credited(self, decision: Decision | int, ticket: Ticket | None) -> tuple[int, bool]:
         """Whose reward this is, which is not awaited any more: the arm, and whether it was the mixture's."""

@@ -464,6 +464,12 @@ class RoundArms(Driver[Round]):
         return known and coins.agrees(running.params, running.state.run, decision)
 
     def awaited(self, decision: Decision) -> tuple[Floats, Ticket | None]:
+        """The same, which is awaited no more."""
+        owed = self.owed(decision)
+        self.running.close(decision.round)
+        return owed
+
+    def owed(self, decision: Decision) -> tuple[Floats, Ticket | None]:
         """(d,) the action of a committed decision and, where the books know it, what it was.
 
         Refuses one that awaits no reward.
@@ -478,9 +484,14 @@ class RoundArms(Driver[Round]):
             )
         action = self.vectors_of(decision)[0]
         check_awaited(running.open_rounds, decision.round)
-        ticket = running.tickets.of(decision)
-        running.close(decision.round)
-        return action, ticket
+        return action, running.tickets.of(decision)
+
+    def check_owed(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            self.owed(decision)
+        waiting = self.running.rounds - self.running.rewards
+        if len(decisions) > waiting:
+            raise ValueError(f"decisions must be at most the {waiting} that await their reward")
 
     def enter_reward(self, decision: Decision, ticket: Ticket | None) -> None:
         """Say what a reward is in the books of a gate that throws a coin."""
