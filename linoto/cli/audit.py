@@ -50,6 +50,9 @@ Where it matters who asks, name columns of the context: numbers (--numeric) or w
 --cross lets a column change which item is best. A log of another package knows its own
 (--contexts). With --propensity it is also said what the best items by the log's own model earn.
 
+A warehouse can sum a log up itself (linoto log sql): then LOG is what it returned, and its columns
+are known.
+
 Metrics that must not suffer, such as complaints (--guardrail), are judged like the reward, and saved with it.
 
 The first bad row stops everything and is named; --skip-bad drops such rows and counts them."""
@@ -63,6 +66,7 @@ EXAMPLES = """\
     --cross item country --propensity p --save clicks.npz
   linoto audit clicks.csv --item item --reward click --guardrail complaint:lower:budget=20
   linoto audit decisions.dsjson --reward-range 0 1
+  linoto audit stats.parquet --reward-range 0 1
   linoto audit all.csv --format open-bandit --contexts --json"""
 
 
@@ -141,7 +145,7 @@ def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
         opened = open_log(arguments)
         with progress("reading") as track:
             log = opened.log(skip_bad=arguments.skip_bad, engine=engine_of(arguments), track=track)
-        held = log.features.judged_by_rows and log.rows <= arguments.rows
+        held = log.features.judged_by_rows and log.rows <= arguments.rows and not opened.summed
         rows = opened.rows(recipe=log.recipe, skip_bad=arguments.skip_bad) if held else None
     audit = audit_log(
         log,

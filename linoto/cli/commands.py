@@ -16,6 +16,7 @@ from linoto.cli.database import add_db, add_token
 from linoto.cli.demo import add_demo
 from linoto.cli.evaluate import add_evaluate
 from linoto.cli.launch import add_launch
+from linoto.cli.log import add_log
 from linoto.cli.preview import add_preview
 from linoto.cli.reproduce import add_reproduce
 from linoto.cli.serve import add_serve
@@ -25,6 +26,7 @@ from linoto.cli.usage import Commands, Parser
 COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_demo,
     add_audit,
+    add_log,
     add_certificate,
     add_preview,
     add_evaluate,

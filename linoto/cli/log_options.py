@@ -100,8 +100,8 @@ def add_guardrails(command: Parser) -> None:
     )
 
 
-def add_context(command: Parser) -> None:
-    """The columns that say who asked."""
+def add_context(command: Parser, *, foreign: bool = True) -> None:
+    """The columns that say who asked, also those that logs of other packages have."""
     command.add_argument(
         "--numeric", metavar="COL", help="a context column of numbers; may be repeated", **LIST
     )
@@ -122,6 +122,8 @@ def add_context(command: Parser) -> None:
         type=positive,
         help="rows that a level of a context column needs for a feature of its own (default: 1)",
     )
+    if not foreign:
+        return
     command.add_argument(
         "--contexts",
         action="store_true",
@@ -171,9 +173,19 @@ def known_format(arguments: argparse.Namespace, needed: Sequence[str] = ()) -> s
 
     found = format_of(arguments.log, arguments.format)
     missing = [f"--{name}" for name in needed if getattr(arguments, name) is None]
+    if len(missing) == len(needed) > 1 and found is None and summed_up(arguments):
+        return None
     if found is None and missing:
         arguments.refuse(f"the following arguments are required: {', '.join(missing)}")
     return found
+
+
+def summed_up(arguments: argparse.Namespace) -> bool:
+    """Whether LOG is what a warehouse summed up: then its columns were named when it was asked."""
+    from linoto.logs.statistics import is_statistics
+
+    a = arguments
+    return a.item is None and a.reward is None and a.format is None and is_statistics(source_of(a))
 
 
 def files_read(arguments: argparse.Namespace) -> list[str]:
@@ -209,12 +221,15 @@ class OpenedLog:
     arms: ArmTable | None  # None: what the log itself names
     other: ForeignLog | None  # None: it is a table
     contexts: bool
+    summed: bool = False  # whether a warehouse summed it up, so that it has no rows
 
     def log(self, **options: Any) -> Log:
         """Its statistics; options are those of `read_log`."""
         from linoto.logs.read import read_log
 
         a = self.arguments
+        if self.summed:
+            return read_log(self.source, arms=self.arms, skip_bad=options["skip_bad"])
         context = {
             "numeric": a.numeric,
             "categories": a.category,
@@ -260,7 +275,21 @@ def open_log(arguments: argparse.Namespace) -> OpenedLog:
     }
     arms = None if a.arms is None or known == "open-bandit" else read_own_arms(a, **made)
     other = None if known is None else read_other_package(a, arms, **made)
-    return OpenedLog(arguments=a, source=source_of(a), arms=arms, other=other, contexts=has_context(a))
+    summed = known is None and summed_up(a)
+    if summed:
+        refuse_named(a)
+    return OpenedLog(
+        arguments=a, source=source_of(a), arms=arms, other=other, contexts=has_context(a), summed=summed
+    )
+
+
+def refuse_named(arguments: argparse.Namespace) -> None:
+    """Refuse columns of a log that were named when it was summed up."""
+    named = arguments.command.as_typed(
+        arguments, only=("propensity", "time", "where", "numeric", "category", "column", "cross", "guardrail")
+    )
+    if named:
+        arguments.refuse(f"{named[0]} must be said to `linoto log sql`: LOG is what a warehouse summed up")
 
 
 def source_of(arguments: argparse.Namespace) -> str | Query:

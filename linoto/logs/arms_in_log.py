@@ -44,18 +44,24 @@ def find_arms(
         if is_date(file.types[column]):
             raise ValueError(f"{place}: must name arms, got dates: {WAY_OUT}")
         found |= set(distinct_ids(connection, file, column, MOST_ARMS + 1))
-    missing = {name for name in found if name.strip().lower() in MISSING_WORDS or not name.strip()}
+    return arms_named(found, sum(file.rows for file in files), column, where, skip_bad=skip_bad)
+
+
+def arms_named(names: set[str], rows: int, column: str, where: str, *, skip_bad: bool = False) -> FoundArms:
+    """The same from the values themselves, of so many rows."""
+    place = f"{where}, column {column!r}"
+    missing = {name for name in names if name.strip().lower() in MISSING_WORDS or not name.strip()}
     if missing and not skip_bad:
         raise ValueError(
             f"{place}: must name an arm in every row, got {min(missing)!r}: leave such rows out (skip_bad, "
             "where), or list the arms in a file of their own (arms) if it is one"
         )
-    names = sorted(found - missing, key=in_order)
-    if not names:
+    kept = sorted(names - missing, key=in_order)
+    if not kept:
         raise ValueError(f"{place}: must name at least one arm, got no value at all")
-    refuse_other_columns(names, sum(file.rows for file in files), place)
-    refuse_odd_spaces(names, place)
-    return FoundArms(ArmTable.one_hot(names, column), notes_on(names, column))
+    refuse_other_columns(kept, rows, place)
+    refuse_odd_spaces(kept, place)
+    return FoundArms(ArmTable.one_hot(kept, column), notes_on(kept, column))
 
 
 def in_order(name: str) -> tuple[bool, float, str]:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
 from linoto.core.features.columns import Column
 from linoto.core.features.moments import Moments
@@ -38,8 +37,18 @@ from linoto.logs.queries import (
     reward_extent,
 )
 from linoto.logs.saved import SavedLog
+from linoto.logs.statistics import read_statistics
 from linoto.logs.sums import PART as ARM_PART
-from linoto.logs.sums import ArmSums, Propensities, SumOptions, cut_parts, sum_files, sums_equal_squares
+from linoto.logs.sums import (
+    ArmSums,
+    Propensities,
+    RewardEnds,
+    SumOptions,
+    cut_parts,
+    kept_ends,
+    sum_files,
+    sums_equal_squares,
+)
 from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected, source_name
 from linoto.logs.text_files import UNNAMED
 from linoto.logs.times import describe_cut, time_cut
@@ -47,18 +56,6 @@ from linoto.logs.values import check_columns
 from linoto.logs.where import open_rows
 
 INDEX = rf"{UNNAMED} 1|Unnamed: 0|__index_level_0__"  # as CSV, pandas and Parquet have it
-
-FEWEST_ENDS, MOST_ENDS = 10, 10_000  # rewards that are kept at either end of a log
-
-
-class RewardEnds(NamedTuple):
-    """The rewards that decide how heavy tails are: a hundredth of the rows at either end, and one; and the
-    ends of each arm."""
-
-    smallest: Floats  # rising
-    largest: Floats  # falling
-    lowest: Floats  # (k,) of each arm; inf where it was never pulled
-    highest: Floats  # (k,) of each arm; -inf where it was never pulled
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -212,7 +209,7 @@ def without_counter(table: dict[str, Sequence[Any]]) -> tuple[dict[str, Sequence
 def read_log(
     source: Any,
     *,
-    reward: str,
+    reward: str | None = None,
     item: str | None = None,
     arms: ArmTable | None = None,
     numeric: Sequence[str] = (),
@@ -249,11 +246,25 @@ def read_log(
     `item_effects`. Levels with fewer than `min_count` rows share one feature. `recipe` is that of an earlier
     log. `engine` says which threads read, or which Dask workers. `track` is called after each part.
 
+    Without a `reward` the source is what a warehouse summed up (`linoto log sql`): `arms` and `skip_bad` are
+    all that is left to say.
+
     `guardrails` are columns of metrics that must not suffer, by their names: each is read as the reward is,
     and its `mean` is what the log has of it. A value may be missing. One may be written as a word, such as
     "complaints:lower:budget=20": then values of 0 and 1 need no range.
     """
     check_arms(arms)
+    if reward is None:
+        told = {
+            "item": item,
+            "numeric": numeric,
+            "categories": categories,
+            "columns": columns,
+            "where": where,
+        }
+        for name in (name for name, value in told.items() if value):
+            raise ValueError(f"reward must be the column of what was earned, got None beside {name}")
+        return Log(**read_statistics(source, arms, skip_bad=skip_bad))
     rails = asked_guardrails(guardrails)
     asked = asked_for(
         recipe,
@@ -393,7 +404,7 @@ def find_ends(
 ) -> RewardEnds:
     """The smallest and the largest rewards of all files, and of each arm."""
     total = sums.early.total + sums.late.total
-    most = min(max(total // 100 + 1, FEWEST_ENDS), MOST_ENDS)
+    most = kept_ends(total)
     whole = [RowRange.whole(file, columns, good_only=bool(sums.bad)) for file in files]
     found = [reward_ends(connection, rows, most) for rows in whole]
     low, high = (np.sort(np.concatenate([ends[side] for ends in found])) for side in (0, 1))

@@ -33,6 +33,22 @@ from linoto.logs.queries import (
 from linoto.logs.tables import Connection, StagedFile, refuse_rejected
 
 PART = 2**22  # rows of a part: beside them the 5 ms that a query costs before its first row do not count
+FEWEST_ENDS, MOST_ENDS = 10, 10_000  # rewards that are kept at either end of a log
+
+
+class RewardEnds(NamedTuple):
+    """The rewards that decide how heavy tails are: a hundredth of the rows at either end, and one; and the
+    ends of each arm."""
+
+    smallest: Floats  # rising
+    largest: Floats  # falling
+    lowest: Floats  # (k,) of each arm; inf where it was never pulled
+    highest: Floats  # (k,) of each arm; -inf where it was never pulled
+
+
+def kept_ends(rows: int) -> int:
+    """How many rewards are kept at either end of so many."""
+    return min(max(rows // 100 + 1, FEWEST_ENDS), MOST_ENDS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
