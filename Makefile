@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-all coverage lint format types docs docs-serve bench dist lock clean
+.PHONY: help demo test test-slow test-all drill coverage lint format types docs docs-serve bench dist lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ test-all: ## the tests on every Python that this machine has
 	done="$$done $$version"; done; \
 	[ -n "$$done" ] || { echo "no Python 3.11, 3.12 or 3.13 found: name some with PYTHONS=..." >&2; exit 1; }; \
 	echo "tested on Python$$done"
+
+# DRILL="--seconds 30 --seed 7": as python -m helpers.drill --help says.
+drill: $(READY) ## three servers on PostgreSQL, killed, paused and cut off for two minutes
+	@PYTHONPATH=tests $(BIN)/python -m helpers.drill $(DRILL)
 
 coverage: $(READY) ## which lines the tests reach, into htmlcov/
 	@$(BIN)/coverage erase

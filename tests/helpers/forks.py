@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -80,11 +81,17 @@ OFTEN_NEEDED = (
 
 
 class Parent:
-    """The process that forks; it ends when its standard input does, with this one."""
+    """The process that forks; it ends when its standard input does, with this one.
 
-    def __init__(self) -> None:
+    It is in a group of its own: Ctrl-C is for who started it, who still has to end what was forked.
+    """
+
+    def __init__(self, environment: Mapping[str, str], modules: tuple[str, ...]) -> None:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen([sys.executable, "-c", PARENT, *OFTEN_NEEDED], **pipes)
+        words = [sys.executable, "-c", PARENT, *OFTEN_NEEDED, *modules]
+        paths = os.pathsep.join(path for path in sys.path if path)  # helpers may be among the modules
+        settings = os.environ | ({"PYTHONPATH": paths} if modules else {}) | environment
+        self.process = subprocess.Popen(words, env=settings, start_new_session=True, **pipes)
         self.lock = threading.Lock()
 
     def ask(self, **request: Any) -> Any:
@@ -96,8 +103,9 @@ class Parent:
 
 
 @cache
-def parent() -> Parent:
-    return Parent()
+def parent(environment: tuple[tuple[str, str], ...] = (), modules: tuple[str, ...] = ()) -> Parent:
+    """The one that has loaded these modules too, with these variables beside its environment."""
+    return Parent(dict(environment), modules)
 
 
 def text_of(path: Place) -> str:
@@ -108,14 +116,23 @@ def text_of(path: Place) -> str:
 class ForkedServer:
     """A server in a process and a group of its own, as `subprocess.Popen` shows them."""
 
-    def __init__(self, path: Place, *, log: Path, out: str = os.devnull, **options: Any) -> None:
+    def __init__(
+        self,
+        path: Place,
+        *,
+        log: Path,
+        out: str = os.devnull,
+        forked_by: Parent | None = None,
+        **options: Any,
+    ) -> None:
         folder = {"logs": str(options.pop("logs"))} if "logs" in options else {}
-        self.pid: int = parent().ask(path=text_of(path), log=str(log), out=out, **folder, options=options)
+        self.parent = forked_by or parent()
+        self.pid: int = self.parent.ask(path=text_of(path), log=str(log), out=out, **folder, options=options)
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
         if self.returncode is None:
-            self.returncode = parent().ask(child=self.pid)
+            self.returncode = self.parent.ask(child=self.pid)
         return self.returncode
 
     def wait(self, timeout: float = 240.0) -> int:
@@ -139,7 +156,8 @@ class ForkedCommand(ForkedServer):
         self, words: list[str], folder: Path, environment: dict[str, str], *, log: Path, out: Path
     ) -> None:
         where = {"folder": str(folder), "environment": environment, "log": str(log), "out": str(out)}
-        self.pid = parent().ask(words=words, **where)
+        self.parent = parent()
+        self.pid = self.parent.ask(words=words, **where)
         self.returncode = None
 
     def end(self) -> None:

@@ -37,6 +37,11 @@ def as_its_user(*words: str) -> list[str]:
     return ["runuser", "-u", "postgres", "--", *words] if os.getuid() == 0 else list(words)
 
 
+def name_of(address: Address) -> str:
+    """Of a database of ours."""
+    return address.url.partition("@/")[2].partition("?")[0]
+
+
 class Cluster:
     """A server with databases for tests."""
 
@@ -63,11 +68,12 @@ class Cluster:
 
     def start(self) -> subprocess.Popen[bytes]:
         """The server itself, until it takes connections."""
-        options = ("-D", str(self.data), "-k", str(self.folder), "-c", "listen_addresses=")
-        with (self.folder / "log").open("ab") as log:
-            process = subprocess.Popen(
-                as_its_user(str(self.bin / "postgres"), *options), stderr=log, stdout=log
-            )
+        settings = ("-c", "listen_addresses=", "-c", "track_commit_timestamp=on")
+        words = as_its_user(
+            str(self.bin / "postgres"), "-D", str(self.data), "-k", str(self.folder), *settings
+        )
+        with (self.folder / "log").open("ab") as log:  # Ctrl-C is for who started it, who stops it then
+            process = subprocess.Popen(words, stderr=log, stdout=log, start_new_session=True)
         self.process = process
         end = time.monotonic() + 60
         while self.psql("postgres", "SELECT 1").returncode:
@@ -97,8 +103,7 @@ class Cluster:
 
     def drop(self, address: Address) -> None:
         """Make room."""
-        name = address.url.partition("@/")[2].partition("?")[0]
-        self.psql("postgres", f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self.psql("postgres", f"DROP DATABASE IF EXISTS {name_of(address)} WITH (FORCE)")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from helpers.forks import run_forked
-from helpers.postgres import Cluster
+from helpers.postgres import Cluster, name_of
 from helpers.service_process import Server
 
 from linoto.service.maintenance import check
@@ -139,8 +139,8 @@ def test_a_server_that_starts_before_postgresql_waits_for_it(
 def test_a_server_whose_sessions_are_ended_while_it_takes_over_tries_again(
     address: Address, postgres: Cluster, tmp_path: Path
 ) -> None:
-    name = address.url.partition("@/")[2].partition("?")[0]
-    end = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{name}'"
+    ours = f"datname = '{name_of(address)}'"
+    end = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {ours}"
     with two_servers(address, tmp_path) as (first, second):
         first.kill()
         for _ in range(40):
