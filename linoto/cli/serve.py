@@ -75,6 +75,11 @@ def add_serve(commands: Commands) -> None:
     )
     serve.add_argument("--tls-key", type=Path, metavar="FILE", help="the key of the certificate")
     serve.add_argument(
+        "--advertise",
+        metavar="URL",
+        help="where other servers of the same PostgreSQL database reach this one (default: host and port)",
+    )
+    serve.add_argument(
         "--connections", type=positive, default=1000, help="connections at once; more are answered 503"
     )
     for name, seconds, what in TIMES:

@@ -50,6 +50,11 @@ def not_found(what: str, name: str) -> Refused:
     return Refused(404, "unknown", f"there is no {what} {name!r}")
 
 
+def moving(name: str) -> Refused:
+    """Its loop is on the way from one server to another; nothing was done."""
+    return Refused(503, "moving", f"loop {name!r} is moving to another server: ask again")
+
+
 def restored(message: str) -> Refused:
     """It is about what came after the backup that the database was restored from."""
     return Refused(410, "restored", message)

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
@@ -18,12 +18,15 @@ from typing import Any
 
 from litestar import Litestar
 
+from linoto.client.endpoint import check_url
 from linoto.core.warm_up import warm_up_usual
 from linoto.service import traffic
 from linoto.service.backups import Backups
 from linoto.service.errors import Refused, Repeats, Unavailable
 from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
+from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import SLICE, SNAPSHOT_EVERY, Clock, Loops
+from linoto.service.loops.spreading import Spread
 from linoto.service.maintenance import PG_DUMP
 from linoto.service.sockets import open_socket
 from linoto.service.storage import database
@@ -39,7 +42,9 @@ from linoto.service.web.app import make_app
 from linoto.service.web.limits import Limits
 from linoto.service.web.listener import Listener
 from linoto.service.web.loading import AWAY, STANDING_BY, Loading, StandingBy
+from linoto.service.web.peers import Peers
 from linoto.service.web.request_ids import WithIds
+from linoto.service.web.shared import Shared
 from linoto.service.web.tracing import Traced, make_tracer, trace_writes
 from linoto.service.webhook import SECRET, Webhook
 
@@ -70,6 +75,7 @@ class Settings:
     accept_clock: bool = False  # also where every open decision is over by it
     tls_cert: Path | None = None  # certificate chain, in PEM; read again on SIGHUP
     tls_key: Path | None = None  # its key
+    advertise: str | None = None  # where other servers of the same database reach this one
     backups: Path | None = None  # the folder for backups
     backup_every: float | None = None  # seconds between two
     backups_kept: int = 7
@@ -85,6 +91,18 @@ class Service:
     access: Access
     logs: Path | None = None  # the folder that new loops may read their logs from
     webhook: Webhook | None = None  # where alarms are posted
+    accept_clock: bool = True  # also where every open decision is over by it
+    spread: Spread | None = None  # which loops are here, where other servers have some of them
+
+    def check_clock(self, loops: Iterable[Loop]) -> None:
+        """Refuse loops of which the clock says that all is over, unless it is known to be right."""
+        if not self.accept_clock:
+            self.loops.check_clock(loops)
+
+    def adopted(self, connection: Connection, loops: Iterable[Loop]) -> None:
+        """Loops were read: their alarms are posted."""
+        if self.webhook is not None:
+            self.webhook.catch_up(connection, loops)
 
     @cached_property
     def app(self) -> Litestar:
@@ -119,13 +137,17 @@ def open_service(
     load: bool = True,
     closing: float = SLICE,
     busy_timeout: float = BUSY_TIMEOUT,
+    url: str = "",
 ) -> Service:
-    """Own the database and read every loop back, unless that is done later."""
+    """Own the database and read every loop back, unless that is done later.
+
+    With an address it may be shared with other servers, which reach this one there.
+    """
     warm_up_usual()  # once per machine it compiles, which no caller would wait for
     folder = None if logs is None else open_folder(logs)
     loops = Loops(clock or steady_clock(partial(database.now, path)), snapshot_every, closing)
     access = Access(rate=rate)
-    store = Store(path, loops.committed, loops.rolled_back, busy_timeout=busy_timeout)
+    store = Store(path, loops.committed, loops.rolled_back, busy_timeout=busy_timeout, url=url)
     try:
         if load:
             store.write_sync(loops.load)
@@ -133,7 +155,10 @@ def open_service(
     except BaseException:
         store.close()
         raise
-    return Service(store, loops, access, folder)
+    service = Service(store, loops, access, folder)
+    if store.shared:
+        service.spread = Spread(loops, store, service.check_clock, service.adopted)
+    return service
 
 
 def check_address(address: str, access: Access) -> None:
@@ -237,8 +262,10 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     address, port = listening.getsockname()[:2]
     check_address(address, service.access)
     service.access.local = address in LOOPBACK
-    loading = Loading(service.loops.by_name, service.store.is_owned)
-    app = with_access_log(service.app) if settings.access_log else service.app
+    loading = Loading(service.loops.by_name, service.store.is_owned, service.store.regain)
+    app: Any = with_access_log(service.app) if settings.access_log else service.app
+    if service.spread is not None:
+        app = Shared(app, service.spread, Peers(settings.tls_cert), service.access)
     served = WithIds(traced(service, loading) if settings.traces else loading)
     listener = Listener(served, listening.dup(), settings.limits, None if tls is None else tls.context)
     listener.start()
@@ -251,13 +278,21 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     tasks = [run_in_background(listener.watch(), stop.set)]
     try:
         with database.noticing_absence(service.store.path):
-            await asyncio.to_thread(load, service, settings)  # compiled code lets others run meanwhile
+            prepare(service, settings)
+            if service.spread is None:
+                await asyncio.to_thread(load, service, settings)  # compiled code lets others run meanwhile
+            else:
+                await service.spread.begin()
+        loaded = {"db": str(service.store.path), "loops": len(service.loops.by_name)}
+        logger.info("recovered", extra=loaded)
         listening.close()  # it was kept for whoever waits until the database can be read
         on_signals(lambda: hurry.set() if stop.is_set() else stop.set())
         loading.app = app
         host = f"[{address}]" if ":" in address else address
         announce(service, f"{'http' if tls is None else 'https'}://{host}:{port}")
         background = [tick(service), refresh_tokens(service), watch_owner(service)]
+        if isinstance(app, Shared):
+            background += [app.spread.run(), app.keep_peers()]
         if settings.demo:
             background.append(traffic.run_traffic(service.loops, service.store, pace=settings.pace))
         if service.webhook is not None:
@@ -270,6 +305,8 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     finally:
         await listener.close(settings.drain, hurry)
         await stop_tasks(tasks)
+        if isinstance(app, Shared):
+            await app.peers.keep(())
         if not hurry.is_set():
             await service.store.drain()
     return not hurry.is_set()
@@ -300,6 +337,13 @@ def show_parts(service: Service, listener: Listener, backups: Backups | None) ->
     webhook = service.webhook
     if webhook is not None:
         gauges["linoto_webhook_waiting"] = "alarms that are not delivered yet", lambda: webhook.waiting
+    spread = service.spread
+    if spread is not None:
+        gauges["linoto_servers"] = "servers that share the database", spread.count_servers
+        gauges["linoto_parts"] = (
+            "parts of the database, of 128, whose loops are here",
+            lambda: len(spread.served),
+        )
     if backups is not None:
         gauges["linoto_backup_age_seconds"] = "since the last backup was complete", backups.age
 
@@ -315,16 +359,22 @@ def on_signals(stop: Callable[[], None]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
-def load(service: Service, settings: Settings) -> None:
-    """Read every loop back, post their alarms, and make the loops of the demo."""
-    service.store.write_sync(service.loops.load)
-    if not (settings.accept_clock or settings.demo):
-        service.loops.check_clock()
+def prepare(service: Service, settings: Settings) -> None:
+    """What must be known before loops are read."""
+    service.accept_clock = settings.accept_clock or settings.demo
     if settings.webhook is not None:
         secret = settings.webhook_secret or os.environ.get(SECRET, "")
-        service.webhook = webhook = Webhook(settings.webhook, secret)
-        service.store.write_sync(lambda connection: webhook.follow(connection, service.loops))
-    logger.info("recovered", extra={"db": str(service.store.path), "loops": len(service.loops.by_name)})
+        service.webhook = Webhook(settings.webhook, secret)
+        service.webhook.follow(service.loops)
+
+
+def load(service: Service, settings: Settings) -> None:
+    """Read every loop back, post their alarms, and make the loops of the demo."""
+    loops = service.loops
+    service.store.write_sync(loops.load)
+    service.check_clock(loops.by_name.values())
+    if service.webhook is not None:
+        service.store.write_sync(lambda connection: service.adopted(connection, loops.by_name.values()))
     if settings.demo:
         traffic.create_loops(service.loops, service.store)
 
@@ -372,15 +422,28 @@ def run(
     with listening or open_socket(settings.host, settings.port, {}) as opened:
         while True:
             try:
-                serve_and_close(own(path, clock, settings), settings, opened, tls)
+                serve_and_close(own(path, clock, settings, opened, tls), settings, opened, tls)
                 return
             except AwayError as why:
                 assert isinstance(path, Address)
                 asyncio.run(stand_by(path, settings, opened, tls, why))
 
 
-def own(path: Place, clock: Clock | None, settings: Settings) -> Service:
-    """The service before its loops are read."""
+def address_of(listening: socket.socket, tls: Tls | None) -> str:
+    """Where others reach a server that was not told its address: by the name of its machine, if need be."""
+    host, port = listening.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    return f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def own(
+    path: Place, clock: Clock | None, settings: Settings, listening: socket.socket, tls: Tls | None
+) -> Service:
+    """The service before its loops are read; only a demo needs all of a database on PostgreSQL for itself."""
+    if settings.advertise is not None:
+        check_url(settings.advertise)
+    url = "" if settings.demo else (settings.advertise or address_of(listening, tls)).rstrip("/")
     with database.noticing_absence(path):
         return open_service(
             path,
@@ -389,6 +452,7 @@ def own(path: Place, clock: Clock | None, settings: Settings) -> Service:
             logs=settings.logs,
             rate=settings.rate,
             load=False,
+            url=url,
         )
 
 

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
@@ -99,13 +99,17 @@ class Webhook:
 
     # -- the outbox
 
-    def follow(self, connection: Connection, loops: Loops) -> None:
-        """Take every alarm from now on into the outbox, and those so far that nobody has answered."""
-        unanswered = [(loop, alarm) for loop in loops.by_name.values() for alarm in loop.open_alarms]
+    def follow(self, loops: Loops) -> None:
+        """Take every alarm from now on into the outbox."""
+        loops.on_alarm, loops.after_alarms = self.keep, self.wake
+
+    def catch_up(self, connection: Connection, loops: Iterable[Loop]) -> None:
+        """Take the alarms of loops that were just read into the outbox, if nobody has answered them."""
+        known = {str(loop.id): loop for loop in loops}
+        unanswered = [(loop, alarm) for loop in known.values() for alarm in loop.open_alarms]
         for loop, alarm in unanswered:
             self.keep(connection, loop, alarm)
-        outbox.forget(connection, [id_of(loop, alarm) for loop, alarm in unanswered])
-        loops.on_alarm, loops.after_alarms = self.keep, self.wake
+        outbox.forget(connection, known, [id_of(loop, alarm) for loop, alarm in unanswered])
 
     def keep(self, connection: Connection, loop: Loop, alarm: Alarm) -> None:
         """Take an alarm into the outbox, if it is not there."""
@@ -130,7 +134,10 @@ class Webhook:
         try:
             while True:
                 self._woken.clear()
-                await self._begin(store)
+                if store.shared:  # alarms of other servers wake nobody here
+                    self._later(FIRST_PAUSE)
+                if store.leads:
+                    await self._begin(store)
                 await self._woken.wait()
         finally:
             for task in self._tasks.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from time import gmtime, perf_counter, strftime
 from typing import Any, Literal
@@ -18,7 +18,7 @@ import msgspec
 from linoto.core.decisions import NoSafeArm
 from linoto.core.hints import nearest
 from linoto.core.kernels import NO_DRAWS
-from linoto.service.errors import Refused, Undone, invalid, not_found
+from linoto.service.errors import Refused, Undone, invalid, moving, not_found
 from linoto.service.loops.batches import check_batch, in_place
 from linoto.service.loops.choice import make_decision
 from linoto.service.loops.events import (
@@ -82,6 +82,9 @@ class Loops:
     def __init__(self, clock: Clock, snapshot_every: int = SNAPSHOT_EVERY, closing: float = SLICE) -> None:
         self.clock, self.snapshot_every, self.closing = clock, snapshot_every, closing
         self.by_name: dict[str, Loop] = {}
+        self.serves: Callable[[str], bool] = lambda _: (
+            True
+        )  # whether a loop of this name is, or would be, here
         self.on_alarm: Callable[[Connection, Loop, Alarm], None] = lambda *_: None  # in its transaction
         self.after_alarms: Callable[[], None] = lambda: None  # they are on disk; must not wait for anything
         self._changed: dict[int, Loop] = {}  # since the last commit
@@ -92,29 +95,37 @@ class Loops:
     def load(self, connection: Connection) -> None:
         """Read every loop: its last snapshot, and the events since. One without a key gets one."""
         for row in sql.all_loops(connection):
-            loop = recover(connection, row)
-            self.by_name[loop.name] = loop
-            ahead = loop.state.at - self.clock()
-            if ahead > CLOCK_TOLERANCE:
-                logger.warning(
-                    "the last event lies in the future", extra={"loop": loop.name, "s": round(ahead)}
-                )
+            self.adopt([recover(connection, row)])
         file = connection.note()
         if file is not None:
             found = {loop.id: (loop.name, note_of(loop)) for loop in self.by_name.values()}
             expected.check(file, expected.read(file), found)
             expected.put(file, (note for _, note in found.values()))  # a power failure may leave it behind
             self._notes = expected.Notes(file, self.clock)
-        for loop in self.by_name.values():
+        self.give_keys(connection, self.by_name.values())
+
+    def adopt(self, found: Iterable[Loop]) -> None:
+        """Loops as they are on disk are here from now on."""
+        for loop in found:
+            self.by_name[loop.name] = loop
+            ahead = loop.state.at - self.clock()
+            if ahead > CLOCK_TOLERANCE:
+                logger.warning(
+                    "the last event lies in the future", extra={"loop": loop.name, "s": round(ahead)}
+                )
+
+    def give_keys(self, connection: Connection, loops: Iterable[Loop]) -> None:
+        """A key to each of these that an earlier version made without one."""
+        for loop in loops:
             if not loop.is_keyed:
                 self.record(connection, loop, LoopKeyed())
 
-    def check_clock(self) -> None:
+    def check_clock(self, loops: Iterable[Loop]) -> None:
         """Refuse a clock by which every decision of a loop is over: it may be set wrong.
 
         If it is, rewards that are under way would be lost, and the time of a loop never goes back.
         """
-        for loop in self.by_name.values():
+        for loop in loops:
             ahead = self.clock() - loop.state.at
             if loop.oldest_open is not None and ahead > max(loop.spec.window, UNSEEN):
                 late = f"the clock says {stamp(self.clock())}, {ahead / 86400:.1f} days after the last event"
@@ -142,7 +153,7 @@ class Loops:
         """What was recorded was not kept: read the changed loops again."""
         for loop in list(self._changed.values()):
             row = sql.one_loop(connection, loop.id)
-            if row is None or row[1] != loop.name:
+            if row is None or row[1] != loop.name or not self.serves(loop.name):
                 self.by_name.pop(loop.name, None)
             else:
                 self.by_name[loop.name] = recover(connection, row)
@@ -185,7 +196,7 @@ class Loops:
         """The loop of this name."""
         loop = self.by_name.get(name)
         if loop is None:
-            raise not_found("loop", name)
+            raise not_found("loop", name) if self.serves(name) else moving(name)
         return loop
 
     # -- operations
@@ -196,6 +207,8 @@ class Loops:
         To make a fresh loop may take seconds, so it is made before and elsewhere.
         """
         name, spec = loop.name, loop.spec
+        if not self.serves(name):
+            raise moving(name)
         existing = self.by_name.get(name)
         if existing is not None:
             if existing.is_made_from(loop.asked):

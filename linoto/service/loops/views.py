@@ -134,6 +134,7 @@ class LoopLine(Struct):
     decisions: int
     pending: int
     alarms: int  # those that nobody has answered
+    created_at: float
 
 
 class PointView(Struct):
@@ -317,7 +318,7 @@ def loop_line(loop: Loop) -> LoopLine:
     state = loop.state
     unanswered = max(len(state.alarms) - state.answered, 0)
     counts = state.decided, len(loop.pending), unanswered
-    return LoopLine(loop.name, loop.spec.description, state.mode, state.archived, *counts)
+    return LoopLine(loop.name, loop.spec.description, state.mode, state.archived, *counts, loop.created_at)
 
 
 def alarm_views(loop: Loop) -> list[AlarmView]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from linoto.service.storage.parts import View
 
 Row = tuple[Any, ...]
 Table = Literal["events", "decisions", "rewards", "metrics"]  # what a log is made of
@@ -117,7 +119,7 @@ class Connection(Protocol):
 
 
 class Engine(Protocol):
-    """A database that one server owns, and the connection that writes."""
+    """A database that one server owns, or parts of it, and the connection that writes."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]: ...  # of a database that cannot be used
@@ -129,6 +131,28 @@ class Engine(Protocol):
     def leased(self) -> bool: ...  # whether nobody else can have taken the database over
     @property
     def replaced(self) -> bool: ...  # whether somebody has, for good
+    @property
+    def cut(self) -> bool: ...  # whether the connection that writes is known to be lost
+    @property
+    def leads(self) -> bool: ...  # whether what is done once for the whole database is done here
+    @property
+    def shared(self) -> bool: ...  # whether several servers may have parts of it
+    @property
+    def view(self) -> View | None: ...  # the servers that share it, once this one has joined them
+    @property
+    def held(self) -> Set[int]: ...  # the parts that are this server's, where it is shared
+
+    def join(self) -> None:
+        """Be one of the servers that share it; called once, when this one can take parts."""
+        ...
+
+    def take(self, parts: list[int]) -> None:
+        """Take those of these parts that nobody has; they are held when the transaction is committed."""
+        ...
+
+    def give_up(self, parts: list[int]) -> None:
+        """Let others have these parts, when the transaction is committed."""
+        ...
 
     def prepare(self) -> None:
         """Make the tables of a new database, or refuse one that is not ours."""
@@ -144,6 +168,10 @@ class Engine(Protocol):
 
     def read(self) -> Connection:
         """A connection that sees what is committed now, and cannot write."""
+        ...
+
+    def read_where_written(self) -> Connection:
+        """The same, and surely all that is committed: where there are replicas, one may be behind."""
         ...
 
     def wait_for_others(self, seconds: float) -> None:

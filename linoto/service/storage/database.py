@@ -23,10 +23,10 @@ def postgres() -> Any:
     return found
 
 
-def own(place: Place) -> Engine:
-    """A database for a server, which nobody else may serve meanwhile."""
+def own(place: Place, url: str = "") -> Engine:
+    """A database for a server: alone, or with others on PostgreSQL where it has an address for them."""
     if isinstance(place, Address):
-        engine: Engine = postgres().DatabaseServer(place)
+        engine: Engine = postgres().DatabaseServer(place, url)
         return engine
     return sqlite.DatabaseFile(place)
 

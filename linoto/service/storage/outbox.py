@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from linoto.service.storage.connection import Connection, Row
 
@@ -27,8 +27,8 @@ def finish(connection: Connection, id: str, at: float | None) -> None:
         connection.execute("UPDATE outbox SET taken_at = ? WHERE id = ?", (at, id))
 
 
-def forget(connection: Connection, unanswered: Sequence[str]) -> None:
-    """What was taken and is answered too need not be remembered."""
+def forget(connection: Connection, loops: Container[str], unanswered: Sequence[str]) -> None:
+    """What was taken and is answered too need not be remembered, of loops with these numbers."""
     taken = connection.execute("SELECT id FROM outbox WHERE taken_at IS NOT NULL").fetchall()
-    known = {id for (id,) in taken} - set(unanswered)
+    known = {id for (id,) in taken if id.partition("-")[0] in loops} - set(unanswered)
     connection.executemany("DELETE FROM outbox WHERE id = ?", [(id,) for id in known])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import secrets
-import threading
+import select
 import time
-from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from linoto.service.errors import invalid
@@ -31,79 +30,19 @@ from linoto.service.storage.connection import (
     Rows,
     Table,
 )
-from linoto.service.storage.places import REFUSAL, Address
+from linoto.service.storage.parts import View
+from linoto.service.storage.places import Address
+from linoto.service.storage.postgres_servers import Candidate, Lease
+from linoto.service.storage.postgres_sessions import Raw, may_pass, one_line, open_session
 from linoto.service.storage.schema import SECRET_BYTES
 
+__all__ = ["Candidate", "DatabaseServer", "may_pass", "new_database", "now", "open_database"]
 OLDEST = 150000  # of the versions of PostgreSQL
-LEASE, BEAT = 3.0, 0.5  # seconds that an owner may be silent for, and between two signs of life
 LOCK_WAIT, LOCK_RETRY = 1.0, 0.05  # seconds: the session of a server that was killed may end after it
 IDLE = 4  # sessions that are kept for the next reader
+HUNG_UP = getattr(select, "POLLRDHUP", 0)  # the other end was closed, also where more is to be read
 AT_ONCE = 5000  # rows that are fetched together where an answer may be larger than memory
-USUAL = {  # unless the address says otherwise: that a machine is gone is noticed
-    "connect_timeout": "5",
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-    "application_name": "linoto",
-}
-Raw = psycopg.Connection[Any]
-PASSING = re.compile(  # what libpq says of a server that is not there: it has no code before a session
-    "failed: (Connection refused|No such file or directory|Connection reset|No route to host)|"
-    "timeout expired|the database system is|too many clients|connection slots|closed the connection|"
-    "terminating connection|connection is (lost|closed)"
-)
-PASSING_STATES = ("08", "53300", "55P03", "57P")  # of connections, of too many, of locks, of operators
 IN_USE = "the database {} is in use by another server: one process owns it"
-
-
-def open_session(address: Address, *, readonly: bool, hasty: bool = False) -> Raw:
-    """A session in our schema, in which a commit is on disk; its transactions are ours to begin and end.
-
-    A hasty one waits a second for the locks of others, as a server does: its callers wait too.
-    """
-    try:
-        given = conninfo_to_dict(address.url)
-    except psycopg.ProgrammingError:  # it says which part is wrong, which may be the password
-        raise ValueError(f"db {REFUSAL}") from None
-    try:
-        usual = {name: value for name, value in USUAL.items() if name not in given}
-        if not readonly and "target_session_attrs" not in given:
-            usual["target_session_attrs"] = "read-write"
-        raw = psycopg.connect(address.url, autocommit=True, cursor_factory=psycopg.RawCursor, **usual)  # type: ignore[arg-type]
-    except psycopg.Error as error:
-        raise OSError(f"cannot open the database {address}: {one_line(error)}") from error
-    try:
-        raw.execute(f"SET search_path = {own_sql.SCHEMA}".encode())
-        raw.execute("SELECT set_config('synchronous_commit', 'on', false) "
-                    "WHERE current_setting('synchronous_commit') = 'off'")  # fmt: skip
-        if hasty:
-            raw.execute(own_sql.HASTE.encode())
-        if readonly:
-            raw.execute("SET default_transaction_isolation = 'repeatable read'")
-            raw.execute("SET default_transaction_read_only = on")
-        else:
-            raw.execute(own_sql.BY_KEYS.encode())
-    except psycopg.Error as error:
-        raw.close()
-        raise OSError(f"cannot open the database {address}: {one_line(error)}") from error
-    return raw
-
-
-def one_line(error: Exception) -> str:
-    """The first line of what the server says."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-def may_pass(error: BaseException | None) -> bool:
-    """Whether another owner or the absence of PostgreSQL is at fault, and not the address."""
-    while error is not None and not isinstance(error, InUseError | psycopg.Error):
-        error = error.__cause__
-    if isinstance(error, psycopg.Error) and error.sqlstate is not None:
-        return error.sqlstate.startswith(PASSING_STATES)
-    said = str(error).splitlines()
-    refused = any("FATAL" in line and not PASSING.search(line) for line in said)
-    return isinstance(error, InUseError) or (not refused and any(PASSING.search(line) for line in said))
 
 
 @lru_cache(maxsize=256)
@@ -131,11 +70,20 @@ class ServerConnection:
     """
 
     def __init__(
-        self, address: Address, *, readonly: bool = False, owner: bool = False, hasty: bool = False
+        self,
+        address: Address,
+        *,
+        readonly: bool = False,
+        owner: bool = False,
+        shared: bool = False,
+        hasty: bool = False,
     ) -> None:
         self.address, self.total_changes = address, 0
-        self._readonly, self._owner, self._hasty = readonly, owner, hasty
+        self._readonly, self._owner, self._shared, self._hasty = readonly, owner, shared, hasty
         self.fence: int | None = None  # which server in a row this is
+        self.held: Set[int] = frozenset()  # the parts that are this server's; replaced, never changed
+        self._locked: set[int] = set()  # those that this session has locked
+        self._giving: set[int] = set()  # those that others may have, if a commit was done that failed
         self._kept: dict[int, int] = {}  # the last event of each loop that was committed here
         self._names = count()
         self._forget()
@@ -148,13 +96,15 @@ class ServerConnection:
         self._known: dict[tuple[int, str], Answered] = {}
         self._last: Row | None = None  # the last event that was appended
         self._events: dict[int, int] = {}  # the last one of each loop
+        self._taking: set[int] = set()  # parts that are ours when it is committed
+        self._leaving: set[int] = set()  # and those that are not any more
 
     # -- sessions
 
     def _connect(self) -> Raw:
         raw = open_session(self.address, readonly=self._readonly, hasty=self._hasty)
         try:
-            if self._owner:
+            if self._owner or self._shared:
                 self._lock(raw)
         except psycopg.Error as error:
             raw.close()
@@ -165,21 +115,38 @@ class ServerConnection:
         return raw
 
     def _lock(self, raw: Raw) -> None:
-        """Own the database while the session lasts; not if another server owned it since we did.
+        """Own the database while the session lasts, or what is ours of it; not if others had it meanwhile.
 
-        Nobody gets the lock before the session that had it has ended, with all that it was told to commit.
+        Nobody gets a lock before the session that had it has ended, with all that it was told to commit.
         """
         end = time.monotonic() + LOCK_WAIT
-        while not raw.execute(own_sql.TRY_LOCK.encode()).fetchone()[0]:  # type: ignore[index]
-            if time.monotonic() > end:
-                raise InUseError(IN_USE.format(self.address))
-            time.sleep(LOCK_RETRY)
-        if self.fence is not None:
-            self._check_unchanged(raw)
+        self._try(raw, own_sql.TRY_SHARED if self._shared else own_sql.TRY_LOCK, (), end)
+        if self.fence is None:
+            return
+        self._try(raw, own_sql.TRY_NUMBER, (self.fence,), end)
+        self.held, self._giving = self.held - self._giving, set()
+        missing = list(self.held)
+        while missing:
+            got = {part for (part,) in raw.execute(own_sql.TRY_PARTS.encode(), (missing,))}
+            missing = [part for part in missing if part not in got]
+            if missing:
+                self._wait_until(end)
+        self._locked = set(self.held)
+        self._check_unchanged(raw)
+
+    def _try(self, raw: Raw, statement: str, values: Row, end: float) -> None:
+        """Get a lock, if it can be had until then: the session of a server that was killed ends after it."""
+        while not raw.execute(statement.encode(), values).fetchone()[0]:  # type: ignore[index]
+            self._wait_until(end)
+
+    def _wait_until(self, end: float) -> None:
+        if time.monotonic() > end:
+            raise InUseError(IN_USE.format(self.address))
+        time.sleep(LOCK_RETRY)
 
     def _check_unchanged(self, raw: Raw) -> None:
-        """Refuse a database that others have written to, or another in its place that lacks events."""
-        if raw.execute(own_sql.FENCE).fetchone() != (self.fence,):
+        """Refuse a database that others have taken over, or another in its place that lacks events."""
+        if raw.execute(own_sql.IS_SERVER.encode(), (self.fence,)).fetchone() is None:
             raise InUseError(
                 f"another server has owned the database {self.address} meanwhile: restart this one"
             )
@@ -190,14 +157,35 @@ class ServerConnection:
                 "is this an older copy? Restart the service to go on with it"
             )
 
-    def raise_fence(self) -> int:
-        """This server comes after all others."""
-        self.fence = int(self.execute(own_sql.NEXT_FENCE).fetchone()[0])
-        return self.fence
+    def join(self, url: str) -> int:
+        """This server comes after all others; its number, whose lock says that it lives."""
+        number = int(self.execute(own_sql.NEXT_FENCE).fetchone()[0])
+        self._raw.execute(own_sql.FORGET_BEFORE.encode(), (url,))
+        self._raw.execute(own_sql.JOIN.encode(), (number, url))
+        self._try(self._raw, own_sql.TRY_NUMBER, (number,), time.monotonic() + LOCK_WAIT)
+        self.fence = number
+        return number
+
+    def leave(self) -> None:
+        """Let others know at once that this server has ended."""
+        if self.fence is not None and not self.is_cut():
+            with suppress(psycopg.Error):
+                self.rollback()
+                self._raw.execute(own_sql.LEAVE.encode(), (self.fence,))
+
+    def is_cut(self) -> bool:
+        """Whether the session has ended, as this machine knows without asking: others may have its locks."""
+        try:
+            waiting = select.poll()
+            waiting.register(self._raw.fileno(), HUNG_UP)
+            return bool(waiting.poll(0))
+        except (psycopg.Error, OSError, ValueError):  # it is closed
+            return True
 
     def _session(self) -> Raw:
         """The session, or another one if it was lost."""
-        if self._raw.closed:
+        if self._raw.closed or self.is_cut():
+            self._raw.close()
             self._raw = self._connect()
         return self._raw
 
@@ -294,7 +282,10 @@ class ServerConnection:
                 raise
             self._find_out(error)
         self._kept |= self._events
+        self.held = (self.held | (self._taking & self._locked)) - self._leaving
+        self._giving -= self._leaving
         self._forget()
+        self._unlock(self._locked - self.held)
 
     def _find_out(self, error: Exception) -> None:
         """Whether a commit was done whose answer was lost; an error if it was not, or nobody can tell.
@@ -320,6 +311,33 @@ class ServerConnection:
         self._forget()
         if begun and not self._raw.closed:
             self._raw.execute("ROLLBACK", prepare=False)
+        self._unlock(self._locked - self.held)
+
+    # -- parts
+
+    def take(self, parts: list[int]) -> None:
+        """Those of these parts that nobody has are this server's when the transaction is committed."""
+        raw, wanted = self._ready(), set(parts)
+        found = raw.execute(own_sql.TRY_PARTS.encode(), (sorted(wanted - self._locked),))
+        self._locked |= {part for (part,) in found}
+        assert self.fence is not None
+        taken = raw.execute(own_sql.TAKE_PARTS.encode(), (sorted(wanted & self._locked), self.fence))
+        self._taking |= {part for (part,) in taken}
+        self.total_changes += 1
+
+    def give_up(self, parts: list[int]) -> None:
+        """These parts are nobody's when the transaction is committed."""
+        self._ready().execute(own_sql.FREE_PARTS.encode(), (parts, self.fence))
+        self._leaving |= set(parts)
+        self._giving |= set(parts)
+        self.total_changes += 1
+
+    def _unlock(self, parts: set[int]) -> None:
+        """After the transaction: until then nobody else may read what it has written."""
+        if parts:
+            self._locked -= parts
+            with suppress(psycopg.Error):  # the locks went with the session
+                self._raw.execute(own_sql.UNLOCK_PARTS.encode(), (sorted(parts),))
 
     # -- the database
 
@@ -393,21 +411,28 @@ class ServerConnection:
         encoding = self.execute("SHOW server_encoding").fetchone()[0]
         if encoding != "UTF8":
             raise ValueError(f"{self.address} must have the encoding UTF8, got {encoding}")
-        if not self.has_tables():
-            if not create:
-                raise FileNotFoundError(
-                    f"there is no database {self.address}: `linoto serve` makes its tables"
-                )
+        if create:
             self._create()
+        elif not self.has_tables():
+            raise FileNotFoundError(f"there is no database {self.address}: `linoto serve` makes its tables")
         version = self.execute("SELECT version FROM service").fetchone()[0]
         if version != own_sql.VERSION:
             raise ValueError(f"{self.address} must have schema {own_sql.VERSION}, got {version}")
 
     def _create(self) -> None:
-        """All tables at once, or none."""
+        """All tables that are missing at once, or none; one server at a time."""
+        self.execute(own_sql.MAKING)
+        try:
+            made = "" if self.has_tables() else f"{self._missing_schema()}{own_sql.TABLES};"
+            self._session().execute(f"BEGIN;{made}{own_sql.SERVERS};COMMIT;".encode())
+        finally:
+            if not self._raw.closed:
+                self.rollback()
+                self._raw.execute(own_sql.MADE.encode())
+
+    def _missing_schema(self) -> str:
         there = self.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (own_sql.SCHEMA,)).fetchone()
-        schema = "" if there else f"CREATE SCHEMA {own_sql.SCHEMA};"
-        self._session().execute(f"BEGIN;{schema}{own_sql.TABLES};COMMIT;".encode())
+        return "" if there else f"CREATE SCHEMA {own_sql.SCHEMA};"
 
 
 def document(table: Table, rows: list[Row]) -> str:
@@ -437,75 +462,16 @@ class Reading(ServerConnection):
             self._pool.append(self)
 
 
-class Lease(threading.Thread):
-    """Says that the owner of a database lives, in a session of its own; and knows until when that holds."""
-
-    def __init__(self, address: Address, fence: int) -> None:
-        super().__init__(name="linoto-lease", daemon=True)
-        self.address, self.fence = address, fence
-        self.until, self.replaced = since_boot() + LEASE, False
-        self._end = threading.Event()
-
-    def run(self) -> None:
-        """Until it is told to end, or another server has taken over."""
-        raw: Raw | None = None
-        while not self.replaced and not self._end.wait(BEAT):
-            sent = since_boot()
-            try:
-                if raw is None or raw.closed:
-                    raw = open_session(self.address, readonly=False, hasty=True)
-                self.replaced = raw.execute(own_sql.BEAT.encode(), (self.fence,)).rowcount == 0
-                self.until = sent + (0.0 if self.replaced else LEASE)
-            except psycopg.errors.LockNotAvailable:
-                continue  # the server is there, and nobody else can say that he is the owner either
-            except (psycopg.Error, OSError):
-                self.until = 0.0  # the database may have another owner when it can be reached again
-        if raw is not None:
-            raw.close()
-
-    def end(self) -> None:
-        """No more signs."""
-        self._end.set()
-        if self.ident is not None:
-            self.join()
-
-
-class Candidate:
-    """A server that waits until a database has no owner, or one that has been silent for too long."""
-
-    def __init__(self, address: Address) -> None:
-        self.address = address
-        self._raw: Raw | None = None
-
-    def is_free(self) -> bool:
-        """Whether it can be had now; the session of a silent owner is ended, so that it can be soon."""
-        try:
-            if self._raw is None or self._raw.closed:
-                self._raw = open_session(self.address, readonly=False)
-            raw = self._raw
-            if raw.execute(own_sql.TRY_LOCK.encode()).fetchone() == (True,):
-                raw.execute(own_sql.UNLOCK.encode())
-                return True
-            raw.execute(own_sql.END_SILENT.encode(), (LEASE,))
-        except (psycopg.Error, OSError):
-            return False
-        return False
-
-    def close(self) -> None:
-        """End its session."""
-        if self._raw is not None:
-            self._raw.close()
-
-
 class DatabaseServer:
-    """A database that one server owns."""
+    """A database that one server owns, or several share: then each has parts of it, and an address."""
 
     errors = (psycopg.Error, OSError)
     remote = True
 
-    def __init__(self, address: Address) -> None:
-        self.address = address
-        self.connection = ServerConnection(address, owner=True, hasty=True)
+    def __init__(self, address: Address, url: str = "") -> None:
+        self.address, self.url = address, url
+        self.shared = bool(url)
+        self.connection = ServerConnection(address, owner=not url, shared=self.shared, hasty=True)
         self._idle: list[Reading] = []
         self._lease: Lease | None = None
 
@@ -515,18 +481,51 @@ class DatabaseServer:
         return self._lease is None or since_boot() < self._lease.until
 
     @property
+    def cut(self) -> bool:
+        """Whether the session that has the locks is lost."""
+        return self.connection.is_cut()
+
+    @property
     def replaced(self) -> bool:
         """Whether another server is the owner now."""
         return self._lease is not None and self._lease.replaced
+
+    @property
+    def leads(self) -> bool:
+        """Whether what is to be done once for the whole database is done here."""
+        return not self.shared or (self._lease is not None and self._lease.leads)
+
+    @property
+    def view(self) -> View | None:
+        """The servers as they were last read."""
+        return None if self._lease is None else self._lease.view
+
+    @property
+    def held(self) -> Set[int]:
+        """The parts that are this server's."""
+        return self.connection.held
+
+    def take(self, parts: list[int]) -> None:
+        """Take what nobody has, with the transaction."""
+        self.connection.take(parts)
+
+    def give_up(self, parts: list[int]) -> None:
+        """Let others have these, with the transaction."""
+        self.connection.give_up(parts)
 
     def prepare(self) -> None:
         """Make the tables, or refuse what is not ours."""
         try:
             self.connection.prepare(create=True)
-            self._lease = Lease(self.address, self.connection.raise_fence())
-            self._lease.start()
+            if not self.shared:
+                self.join()
         except psycopg.Error as error:
             raise OSError(f"cannot use the database {self.address}: {one_line(error)}") from error
+
+    def join(self) -> None:
+        """From now on others count on this server."""
+        self._lease = Lease(self.address, self.connection.join(self.url), shared=self.shared)
+        self._lease.begin()
 
     def settle(self) -> None:
         """Nothing can move."""
@@ -543,6 +542,10 @@ class DatabaseServer:
             except psycopg.Error:
                 connection._raw.close()
         return begun(Reading(self.address, self._idle))
+
+    def read_where_written(self) -> ServerConnection:
+        """A session with the server that writes go to: a replica may not have all that was committed."""
+        return ServerConnection(self.address, hasty=True)
 
     def wait_for_others(self, seconds: float) -> None:
         """Nobody waits: rows are locked, and not the database."""
@@ -561,6 +564,7 @@ class DatabaseServer:
             self._lease.end()
         for connection in self._idle:
             connection._raw.close()
+        self.connection.leave()
         self.connection.close()
 
 

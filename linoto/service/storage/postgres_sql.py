@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from linoto.service.storage.connection import Table
+from linoto.service.storage.parts import PARTS
 
 SCHEMA = "linoto"  # the tables are in a schema of their own, so that others may use the database too
 VERSION = 2  # as in a file of SQLite
@@ -132,20 +133,75 @@ WHERE c.relnamespace = '{SCHEMA}'::regnamespace AND a.attstattarget IS DISTINCT 
 AND pg_has_role(c.relowner, 'USAGE')
 """
 
-# A server owns a database while its session has this lock, which goes with the session, however it ends.
-LOCK = "1818848879, 1"  # locks are those of one database, so the name of the program is enough
-TRY_LOCK = f"SELECT pg_try_advisory_lock({LOCK})"
-UNLOCK = f"SELECT pg_advisory_unlock({LOCK})"
-# A machine that stands still keeps its session. So an owner says that it lives, by the database's clock.
+# Servers, and who took each part last. A database that version 0.3 made gets them when it is served.
+SERVERS = f"""
+CREATE TABLE IF NOT EXISTS servers (
+    id BIGINT PRIMARY KEY,
+    url TEXT NOT NULL,
+    beat TIMESTAMPTZ NOT NULL
+);
+CREATE TABLE IF NOT EXISTS parts (
+    part BIGINT PRIMARY KEY,
+    server BIGINT
+);
+INSERT INTO parts SELECT part, NULL FROM generate_series(0, {PARTS - 1}) AS part ON CONFLICT DO NOTHING;
+"""
+
+# Locks are those of one database, so the name of the program is enough. They go with the session that has
+# them, however it ends. This one is shared by all servers, and not by who must have the database alone.
+LOCK = "1818848879, 1"
+TRY_LOCK, TRY_SHARED = f"SELECT pg_try_advisory_lock({LOCK})", f"SELECT pg_try_advisory_lock_shared({LOCK})"
+UNLOCK_SHARED = f"SELECT pg_advisory_unlock_shared({LOCK})"
+TRY_TO_LEAD = "SELECT pg_try_advisory_lock(1818848879, 2)"
+MAKING, MADE = "SELECT pg_advisory_lock(1818848879, 3)", "SELECT pg_advisory_unlock(1818848879, 3)"
+# A server that lives has the lock of its number, and one for each of its parts.
+OF_SERVERS, OF_PARTS = 1818848880, 1818848881
+TRY_NUMBER = f"SELECT pg_try_advisory_lock({OF_SERVERS}, $1::int)"
+TRY_PARTS = f"SELECT part FROM unnest($1::int[]) AS part WHERE pg_try_advisory_lock({OF_PARTS}, part)"
+UNLOCK_PARTS = f"SELECT pg_advisory_unlock({OF_PARTS}, part) FROM unnest($1::int[]) AS part"
+TAKE_PARTS = """
+UPDATE parts SET server = $2 WHERE part = ANY($1::bigint[])
+AND (server IS NULL OR server = $2 OR server NOT IN (SELECT id FROM servers)) RETURNING part
+"""
+FREE_PARTS = "UPDATE parts SET server = NULL WHERE part = ANY($1::bigint[]) AND server = $2"
+OWNERS = "SELECT part, server FROM parts"
+
+# A machine that stands still keeps its sessions. So a server says that it lives, by the database's clock; who
+# is silent for too long is deleted first, from then on it is refused, and then its session is ended.
 NEXT_FENCE = "UPDATE service SET fence = fence + 1, beat = clock_timestamp() RETURNING fence"
-BEAT = "UPDATE service SET beat = clock_timestamp() WHERE fence = $1"
-END_SILENT = """
-SELECT pg_terminate_backend(l.pid) FROM pg_locks l, service s
-WHERE l.locktype = 'advisory' AND l.classid = 1818848879 AND l.objid = 1 AND l.granted
+JOIN = "INSERT INTO servers VALUES ($1, $2, clock_timestamp())"
+LEAVE = "DELETE FROM servers WHERE id = $1"
+# Who had the database alone has ended, and who had the address of this server; if it is alone now, everybody.
+FORGET_BEFORE = "DELETE FROM servers WHERE url = '' OR $1 = '' OR url = $1"
+BEAT = "UPDATE servers SET beat = clock_timestamp() WHERE id = $1"
+BEAT_FOR_OTHERS = "UPDATE service SET beat = clock_timestamp()"  # version 0.3 waits for whoever does this
+IS_SERVER = "SELECT 1 FROM servers WHERE id = $1"
+HERE = """
+l.locktype = 'advisory' AND l.granted
 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+LIVING = f"""
+SELECT s.id, s.url, EXISTS (
+    SELECT 1 FROM pg_locks l WHERE {HERE} AND l.classid = {OF_SERVERS} AND l.objid::bigint = s.id
+) FROM servers s
+"""
+END_GONE = f"""
+DELETE FROM servers s WHERE s.id = ANY($1::bigint[]) AND NOT EXISTS (
+    SELECT 1 FROM pg_locks l WHERE {HERE} AND l.classid = {OF_SERVERS} AND l.objid::bigint = s.id
+)
+"""
+FORGET_SILENT = """
+DELETE FROM servers WHERE beat < clock_timestamp() - make_interval(secs => $1) AND id <> $2
+"""
+END_FORGOTTEN = f"""
+SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE {HERE} AND l.classid = {OF_SERVERS}
+AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = l.objid::bigint)
+"""
+END_SILENT = f"""
+SELECT pg_terminate_backend(l.pid) FROM pg_locks l, service s
+WHERE {HERE} AND l.classid = 1818848879 AND l.objid = 1 AND l.mode = 'ExclusiveLock'
 AND s.beat < clock_timestamp() - make_interval(secs => $1)
 """
-FENCE = "SELECT fence FROM service"
 LOST = """
 SELECT kept.loop FROM unnest($1::bigint[], $2::bigint[]) AS kept (loop, seq)
 WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.loop = kept.loop AND e.seq = kept.seq)

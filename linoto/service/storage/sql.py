@@ -30,6 +30,17 @@ def all_loops(connection: Connection) -> list[Row]:
     return connection.execute("SELECT id, name, spec, created_at FROM loops ORDER BY id").fetchall()
 
 
+def loop_names(connection: Connection) -> list[Row]:
+    """(id, name), oldest first."""
+    return connection.execute("SELECT id, name FROM loops ORDER BY id").fetchall()
+
+
+def created_at(connection: Connection, name: str) -> float | None:
+    """When a loop was made, if there is one of this name."""
+    row = one_row(connection, "SELECT created_at FROM loops WHERE name = ?", (name,))
+    return None if row is None else float(row[0])
+
+
 def one_loop(connection: Connection, loop: int) -> Row | None:
     """(id, name, spec, created_at) of one loop."""
     return one_row(connection, "SELECT id, name, spec, created_at FROM loops WHERE id = ?", (loop,))

@@ -253,7 +253,8 @@ class DatabaseFile:
     """A file that one server owns, and the connection that writes."""
 
     errors = (sqlite3.Error, OSError)
-    remote, leased, replaced = False, True, False
+    remote, leased, replaced, cut, leads = False, True, False, False, True
+    shared, view, held = False, None, frozenset[int]()
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -288,6 +289,16 @@ class DatabaseFile:
             connection.close()
             raise
         return connection
+
+    read_where_written = read
+
+    def join(self) -> None:
+        """Nobody shares a file."""
+
+    def take(self, parts: list[int]) -> None:
+        """All of it is this server's."""
+
+    give_up = take
 
     def wait_for_others(self, seconds: float) -> None:
         """How long to wait for another process that writes."""

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from linoto.service.errors import Busy, Refused, Unavailable, Undone
 from linoto.service.storage import database
 from linoto.service.storage.connection import Connection, InDoubtError, Keys
+from linoto.service.storage.parts import View
 from linoto.service.storage.places import Place
 
 T = TypeVar("T")
@@ -95,9 +96,10 @@ class Store:
     measures: Measures = field(default_factory=Measures)
     busy_timeout: float = BUSY_TIMEOUT
     watch: Callable[[Job[Any]], tuple[Job[Any], Callable[[], None]]] | None = None  # when jobs begin and end
+    url: str = ""  # where other servers of the database reach this one; "": it has the database alone
 
     def __post_init__(self) -> None:
-        self._engine = database.own(self.path)
+        self._engine = database.own(self.path, self.url)
         self._connection = self._engine.connection
         self._queue: deque[QueuedJob[Any]] = deque()
         self._transaction = threading.Lock()  # held from the beginning of a transaction to its end
@@ -188,12 +190,69 @@ class Store:
 
     def is_owned(self) -> bool:
         """Whether what is in memory is what is on disk: not where another server may have taken over."""
-        return self._engine.leased
+        return self._engine.leased and not self._engine.cut
+
+    async def regain(self) -> bool:
+        """The same, after a lost connection was opened again, if it can be."""
+        if not self._engine.cut:
+            return self._engine.leased
+        with suppress(Unavailable):
+            await self.write(do_nothing)
+        return self.is_owned()
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another server has taken over, for good."""
+        return self._engine.replaced
 
     def check_owned(self) -> None:
         """An error where another server has taken over: what is in memory is of no use any more."""
-        if self._engine.replaced:
+        if self.is_replaced:
             raise OSError(f"another server has taken over the database {self.path}")
+
+    # -- servers that share a database
+
+    @property
+    def shared(self) -> bool:
+        """Whether other servers may have parts of the database."""
+        return self._engine.shared
+
+    @property
+    def view(self) -> View | None:
+        """The servers as last seen; None before this one has joined them."""
+        return self._engine.view
+
+    def join(self) -> None:
+        """Be one of the servers that share the database."""
+        with self._transaction:
+            self._engine.join()
+
+    @property
+    def held(self) -> Set[int]:
+        """The parts that are this server's."""
+        return self._engine.held
+
+    @property
+    def leads(self) -> bool:
+        """Whether what is done once for the whole database is done here."""
+        return self._engine.leads
+
+    async def take(self, parts: list[int]) -> list[int]:
+        """Take those of these parts that nobody has: which ones."""
+        await self.write(lambda _: self._engine.take(parts))
+        return [part for part in parts if part in self.held]
+
+    async def give_up(self, parts: list[int]) -> None:
+        """Let others have parts that nothing in memory belongs to any more."""
+        await self.write(lambda _: self._engine.give_up(parts))
+
+    def read_where_written(self, job: Job[T]) -> T:
+        """Run a job on a connection of its own that sees all that is committed, and must not write."""
+        try:
+            with closing(self._engine.read_where_written()) as connection:
+                return job(connection)
+        except self._engine.errors as error:
+            raise Unavailable(f"the database could not be read: {error}") from error
 
     @property
     def waiting(self) -> int:
@@ -228,7 +287,8 @@ class Store:
             set_errors(batch, OSError(NOT_OWNED))
             self._answer(loop, batch)
             return
-        if self._engine.remote and (self._memory_ahead or not all(queued.memory for queued in batch)):
+        alone = all(queued.memory for queued in batch) and not self._memory_ahead
+        if self._engine.remote and (not alone or self._engine.cut):
             self._writer.submit(self._look_ahead, loop, batch)
             return
         self._transaction.acquire()

@@ -13,6 +13,7 @@ from linoto.service.errors import Busy, Refused, Repeats, Unavailable
 from linoto.service.web.access import AnyRequest
 from linoto.service.web.messages import error_body
 from linoto.service.web.methods import allowed_at
+from linoto.service.web.peers import MOVING
 
 logger = logging.getLogger("linoto.service")
 REPEATS = Repeats()
@@ -37,6 +38,8 @@ def on_refused(request: AnyRequest, error: Refused) -> Response[bytes]:
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)
+    if error.code == "moving":
+        headers[MOVING] = "1"
     return failure(request, error.status, error.code, error.message, headers)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import NamedTuple
 
 import msgspec
 
+from linoto.service.errors import Refused
 from linoto.service.loops import views
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Loops
@@ -83,6 +85,20 @@ def search(loops: Loops, text: str | None, may_see: Callable[[str], bool] = lamb
         for name, loop in loops.by_name.items()
         if may_see(name) and (wanted in name.casefold() or wanted in loop.spec.description.casefold())
     ]
+
+
+def page_after(loops: Loops, names: list[str], place: str, limit: int | None) -> list[str]:
+    """At most so many names of loops here that come after a place among those of all servers.
+
+    The place is the time and the name of a loop, or "" for the beginning.
+    """
+    at, _, name = place.partition(" ")
+    try:
+        after = (float(at), name) if at else (-inf, "")
+    except ValueError:
+        raise Refused(400, "bad_request", f"a place must be a time and a name, got {place!r}") from None
+    known = sorted((loops.by_name[name].created_at, name) for name in names)
+    return [name for at, name in known if (at, name) > after][:limit]
 
 
 def page_of(names: list[str], after: str | None, limit: int | None) -> list[str]:

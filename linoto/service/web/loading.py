@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Awaitable, Callable, Sized
 from typing import Any
 
 from linoto.service.web.messages import error_body
@@ -16,14 +16,20 @@ AWAY = "the database cannot be reached: this server goes on when it can"
 class Loading:
     """Passes requests on once there is an application; until then only `/healthz` is answered with 200."""
 
-    def __init__(self, loaded: Sized, is_owned: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        loaded: Sized,
+        is_owned: Callable[[], bool] = lambda: True,
+        regain: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
         self.loaded = loaded  # the loops so far
         self.is_owned = is_owned  # whether what is in memory may be shown
+        self.regain = regain  # the same, after a lost connection was opened again
         self.app: Any = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
-        if self.app is not None and self.is_owned():
+        if self.app is not None and (self.is_owned() or (self.regain and await self.regain())):
             await self.app(scope, receive, send)
             return
         status, kind, body = (

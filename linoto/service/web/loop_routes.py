@@ -23,6 +23,7 @@ from linoto.service.web.creation import LoopCreation
 from linoto.service.web.export import parquet
 from linoto.service.web.framework import JsonResponse
 from linoto.service.web.messages import Change, NewArms, Readiness
+from linoto.service.web.peers import PLACE
 from linoto.service.web.routing import (
     Json,
     LoopName,
@@ -57,8 +58,8 @@ async def list_loops(
     request: AnyRequest, limit: Most = None, after: After = None, search: Search = None
 ) -> ASGIApp:
     """List the loops, oldest first; the header x-total-count says how many were found in all."""
-    names = live_views.search(loops_of(request), search, request.user.may_see)
-    shown = await shown_of(request).of(live_views.page_of(names, after, limit))
+    names, page = found_names(request, limit, after, search)
+    shown = await shown_of(request).of(page)
     return JsonResponse([msgspec.Raw(each.body) for each in shown], x_total_count=len(names))
 
 
@@ -70,9 +71,21 @@ async def list_lines(
 
     The header x-role has the role of who asks: a page need not offer what would be refused.
     """
-    names = live_views.search(loops_of(request), search, request.user.may_see)
-    lines = await shown_of(request).lines(live_views.page_of(names, after, limit))
+    names, page = found_names(request, limit, after, search)
+    lines = await shown_of(request).lines(page)
     return JsonResponse(lines, x_total_count=len(names), x_role=request.user.role)
+
+
+def found_names(
+    request: AnyRequest, limit: int | None, after: str | None, search: str | None
+) -> tuple[list[str], list[str]]:
+    """All names that are found, and those on the page; of this server only, where another one asks for it."""
+    loops = loops_of(request)
+    names = live_views.search(loops, search, request.user.may_see)
+    place = request.headers.get(PLACE)
+    if place is None:
+        return names, live_views.page_of(names, after, limit)
+    return names, live_views.page_after(loops, names, place, limit)
 
 
 @route(put, "/loops/{name:str}", "admin", request_max_body_size=SPEC_BODY)

@@ -1,0 +1,155 @@
+"""Loops of a database that several servers share: taken, read and given up by parts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from linoto.service.errors import Repeats, Unavailable
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.operations import Loops
+from linoto.service.loops.records import recover
+from linoto.service.storage import sql
+from linoto.service.storage.connection import Connection, InUseError
+from linoto.service.storage.parts import part_of
+from linoto.service.storage.store import Store
+
+logger = logging.getLogger("linoto.service")
+STEP = 0.05  # seconds between two looks at what should be here
+TOGETHER = 8  # snapshots that are written together, so that nobody waits long for them
+MOVED = 16  # parts that are read together, or given up: others take them before the next ones go
+Check = Callable[[Iterable[Loop]], None]
+Adopted = Callable[[Connection, Iterable[Loop]], None]
+
+
+class Spread:
+    """What this server has: parts that it holds in the database, and those of them whose loops are in memory.
+
+    A part that is free is taken by a server that has fewer than its share, and one with more than its share
+    gives the rest up. So few move when a server comes or goes, and nobody has to agree on more than a lock.
+    """
+
+    def __init__(self, loops: Loops, store: Store, check: Check, adopted: Adopted) -> None:
+        self.loops, self.store = loops, store
+        self.check, self.adopted = check, adopted  # before loops are served, and afterwards
+        self.served: set[int] = set()  # parts whose loops are in memory, and answer
+        self._leaving: set[int] = set()  # parts that were given up in memory, and not yet in the database
+        self._fresh: set[str] = set()  # loops that were read, and not yet given to `adopted`
+        self._repeats = Repeats()
+        loops.serves = lambda name: part_of(name) in self.served
+
+    async def begin(self) -> None:
+        """Join the other servers, and take and read what is free, until every loop has a server."""
+        await asyncio.to_thread(self.store.join)
+        await self.step()
+        while self.store.view is None or not self.store.view.settled or self.store.held != self.served:
+            if self.store.is_replaced:
+                raise InUseError("another server has taken over what this one was about to read")
+            await asyncio.sleep(STEP)
+            await self.step()
+
+    def count_servers(self) -> int:
+        """How many share the database."""
+        return 0 if self.store.view is None else len(self.store.view.servers)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(STEP)
+            await self.step()
+
+    async def step(self) -> None:
+        """Take, read and give up what is due; what the database refuses is tried again."""
+        try:
+            if not self.store.is_owned():
+                await self.store.regain()
+            elif self._leaving:
+                await self._give_up()
+            else:
+                await self._read(sorted(self.store.held - self.served))
+                await self._balance()
+                await self._settle()
+        except Unavailable as error:
+            if self._repeats.is_new(str(error)):
+                logger.error("loops cannot be spread", extra={"error": str(error)})
+
+    async def _balance(self) -> None:
+        view = self.store.view
+        if view is None or self.store.held != self.served:
+            return
+        missing = view.share - len(self.served)
+        free = view.free(self.served)
+        if missing < 0 and not free:  # what was given up before has been taken
+            await self._release(sorted(self.served)[missing:][:MOVED])
+        elif missing > 0 and free:
+            await self._read(await self.store.take(free[:missing]))
+
+    async def _read(self, parts: list[int]) -> None:
+        """Read the loops of parts that are held: what others have written to them is all committed."""
+        for start in range(0, len(parts), MOVED):
+            await self._read_some(parts[start : start + MOVED])
+
+    async def _read_some(self, parts: list[int]) -> None:
+        loops, store = self.loops, self.store
+        found = await asyncio.to_thread(store.read_where_written, lambda c: read_loops(c, set(parts)))
+        self.check(found)
+
+        def adopt() -> None:
+            if not store.held >= set(parts):
+                return
+            loops.adopt(found)
+            self.served |= set(parts)
+            self._fresh |= {loop.name for loop in found}
+
+        await store.read_memory(adopt)
+        logger.info("loops taken", extra={"parts": len(parts), "loops": len(found)})
+
+    async def _settle(self) -> None:
+        """What an earlier version has left to be done for a loop, and who else wants to know of it."""
+        fresh = set(self._fresh)
+        if fresh:
+            await self.store.write(lambda connection: self._tell(connection, fresh))
+            self._fresh -= fresh
+
+    def _tell(self, connection: Connection, names: Iterable[str]) -> None:
+        here = [self.loops.by_name[name] for name in names if name in self.loops.by_name]
+        self.loops.give_keys(connection, here)
+        self.adopted(connection, here)
+
+    async def _release(self, parts: list[int]) -> None:
+        """Leave a snapshot of every loop of these parts, then forget them, then let others have them."""
+        names = self._names(parts)
+        for start in range(0, len(names), TOGETHER):
+            await self.store.write(partial(self._save, names=names[start : start + TOGETHER]))
+        await self.store.read_memory(lambda: self._forget(parts))
+        await self._give_up()
+        logger.info("loops given up", extra={"parts": len(parts), "loops": len(names)})
+
+    def _names(self, parts: Iterable[int]) -> list[str]:
+        wanted = set(parts)
+        return [name for name in self.loops.by_name if part_of(name) in wanted]
+
+    def _save(self, connection: Connection, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self.loops.by_name:
+                self.loops.save(connection, self.loops.by_name[name])
+
+    def _forget(self, parts: list[int]) -> None:
+        """From now on nothing happens to their loops here; what did is committed when this was answered."""
+        for name in self._names(parts):
+            del self.loops.by_name[name]
+        self.served -= set(parts)
+        self._leaving |= set(parts)
+
+    async def _give_up(self) -> None:
+        await self.store.give_up(sorted(self._leaving))
+        self._leaving.clear()
+
+
+def read_loops(connection: Connection, parts: set[int]) -> list[Loop]:
+    """The loops of these parts, as their events made them."""
+    wanted = [id for id, name in sql.loop_names(connection) if part_of(name) in parts]
+    rows = [sql.one_loop(connection, id) for id in wanted]
+    return [recover(connection, row) for row in rows if row is not None]
