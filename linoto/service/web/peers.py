@@ -56,6 +56,7 @@ class Peers:
             self._sessions[url] = a.ClientSession(
                 connector=connector, timeout=timeout, auto_decompress=False, cookie_jar=a.DummyCookieJar()
             )
+            self._sessions[url]._retry_connection = False  # it would send again what may have been done
         return self._sessions[url]
 
     def _tls(self, url: str) -> ssl.SSLContext | bool:
