@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import re
 import shlex
 import shutil
@@ -26,6 +27,8 @@ OF_OTHERS = {"up", "process_open_fds", "process_max_fds", "process_resident_memo
 OF_OTHERS |= {"process_cpu_seconds_total"}
 ONLY_WHERE_ASKED = {"linoto_connections", "linoto_webhook_waiting", "linoto_backup_age_seconds"}
 
+REQUIRED = os.environ.get("LINOTO_TOOLS", "").split()  # that must be there, as in .ci/run
+
 
 def load(name: str) -> Any:
     return yaml.safe_load((DEPLOY / name).read_text())
@@ -45,14 +48,41 @@ def instructions() -> list[tuple[str, str]]:
     return [(line.split(" ", 1)[0], line.split(" ", 1)[1]) for line in lines]
 
 
+def all_of(word: str) -> list[str]:
+    """What follows this word, each time."""
+    return [rest for each, rest in instructions() if each == word]
+
+
 @pytest.fixture(scope="module")
-def metrics(shared_folder: Path) -> set[str]:
-    """Every metric on the page of a service, and those that parts of it add where they are asked for."""
+def metrics_page(shared_folder: Path) -> str:
+    """What a service with a loop tells Prometheus."""
     with opened(shared_folder / "x.sqlite") as service:
         create(service)
         with TestClient(service.app, base_url="http://127.0.0.1") as client:
-            told = client.get("/metrics").text
-    return {line.split()[2] for line in told.splitlines() if line.startswith("# TYPE")} | ONLY_WHERE_ASKED
+            return client.get("/metrics").text
+
+
+@pytest.fixture(scope="module")
+def metrics(metrics_page: str) -> set[str]:
+    """Every metric on that page, and those that parts of a service add where they are asked for."""
+    lines = metrics_page.splitlines()
+    return {line.split()[2] for line in lines if line.startswith("# TYPE")} | ONLY_WHERE_ASKED
+
+
+def need(name: str) -> None:
+    """Skip with a loud word where a tool is not on this machine."""
+    if shutil.which(name) is None:
+        reason = f"{name} is not on this machine: what it would check was NOT checked"
+        print(reason, file=sys.stderr)
+        pytest.fail(reason) if name in REQUIRED else pytest.skip(reason)
+
+
+def tool(name: str, *words: str, said: str = "") -> str:
+    """What a tool prints that finds nothing wrong."""
+    need(name)
+    done = subprocess.run([name, *words], capture_output=True, text=True, input=said)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def named_in(expression: str) -> set[str]:
@@ -69,6 +99,61 @@ def test_every_alert_is_about_a_metric_that_there_is(metrics: set[str]) -> None:
     assert load("prometheus.yml")["rule_files"] == ["alerts.yml"]
 
 
+# (series, values of 20 minutes that raise the alert, values that do not)
+RAISED_BY = {
+    "LinotoDown": ('up{job="linoto"}', "1 0x19", "1x18 0 1"),
+    "LinotoCannotWrite": ("linoto_commit_failures_total", "0x17 1x2", "3x20"),
+    "LinotoAlarm": ('linoto_alarms_unanswered{loop="banner"}', "0x18 1x1", "0x20"),
+    "LinotoBelowPromise": ('linoto_left_to_lose{loop="banner"}', "-1x20", "1x20"),
+    "LinotoSlowDisk": ("linoto_commit_seconds_total", "0+12x20", "0+3x20"),
+    "LinotoBusy": ("linoto_waiting", "2000x20", "1000x20"),
+    "LinotoWebhookStuck": ("linoto_webhook_waiting", "1x20", "1x18 0 1"),
+    "LinotoBackupOld": ("linoto_backup_age_seconds", "7300x20", "3600x20"),
+    "LinotoClockAhead": ('linoto_clock_ahead_seconds{loop="banner"}', "61x20", "1x20"),
+    "LinotoFewFiles": ('process_open_fds{job="linoto"}', "95x20", "50x20"),
+}
+BESIDE = [  # what some of these are divided by
+    {"series": "linoto_commits_total", "values": "0+60x20"},
+    {"series": 'process_max_fds{job="linoto"}', "values": "100x20"},
+]
+
+
+def alert_tests(rule: dict[str, Any]) -> list[dict[str, Any]]:
+    """As promtool reads them: an alert is raised by one course of its series, and not by the other."""
+    series, raising, quiet = RAISED_BY[rule["alert"]]
+    labels = dict(re.findall(r'(\w+)="(\w+)"', series))
+    summary = rule["annotations"]["summary"].replace("{{ $labels.loop }}", labels.get("loop", ""))
+    told = {"exp_labels": rule["labels"] | labels, "exp_annotations": {"summary": summary}}
+    return [
+        {
+            "interval": "1m",
+            "input_series": [{"series": series, "values": values}, *BESIDE],
+            "alert_rule_test": [{"eval_time": "20m", "alertname": rule["alert"], "exp_alerts": expected}],
+        }
+        for values, expected in ((raising, [told]), (quiet, []))
+    ]
+
+
+def test_promtool_raises_every_alert_when_it_should_and_not_when_all_is_well(tmp_path: Path) -> None:
+    (group,) = load("alerts.yml")["groups"]
+    tests = [test for rule in group["rules"] for test in alert_tests(rule)]
+    asked = {"rule_files": [str(DEPLOY / "alerts.yml")], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump(asked))
+    assert "SUCCESS" in tool("promtool", "test", "rules", str(tmp_path / "tests.yml"))
+
+
+def test_promtool_finds_nothing_wrong_with_what_is_scraped_and_by_which_rules(
+    tmp_path: Path, metrics_page: str
+) -> None:
+    (tmp_path / "token").write_text("secret")
+    shutil.copy(DEPLOY / "alerts.yml", tmp_path)
+    text = (DEPLOY / "prometheus.yml").read_text().replace("/run/secrets/linoto_metrics", f"{tmp_path}/token")
+    (tmp_path / "prometheus.yml").write_text(text)
+    tool("promtool", "check", "config", "--lint=all", "--lint-fatal", str(tmp_path / "prometheus.yml"))
+    tool("promtool", "check", "rules", "--lint=all", "--lint-fatal", str(DEPLOY / "alerts.yml"))
+    tool("promtool", "check", "metrics", said=metrics_page)
+
+
 def test_every_panel_is_about_a_metric_that_there_is(metrics: set[str]) -> None:
     board = json.loads((DEPLOY / "grafana-board.json").read_text())
     source = load("grafana-sources.yml")["datasources"][0]["uid"]
@@ -83,7 +168,9 @@ def test_the_container_is_built_in_two_stages_runs_without_root_and_is_asked_whe
     words = [word for word, _ in instructions()]
     assert words.count("FROM") == 2 and words.count("HEALTHCHECK") == 1
     said = dict(instructions())
-    assert said["USER"] == "linoto" and words.index("USER") < words.index("ENTRYPOINT")
+    assert f"--uid {said['USER']} " in " ".join(all_of("RUN")) and words.index("USER") < words.index(
+        "ENTRYPOINT"
+    )
     assert "/readyz" in said["HEALTHCHECK"] and json.loads(said["ENTRYPOINT"]) == ["linoto"]
     arguments = parser().parse_args(json.loads(said["CMD"]))
     assert str(arguments.db).startswith(said["VOLUME"])
@@ -99,11 +186,27 @@ def test_the_compose_file_mounts_files_that_are_there_and_sets_what_there_is() -
             source = volume.partition(":")[0]
             assert (DEPLOY / source).is_file() if source.startswith("./") else source in compose["volumes"]
     mounted = {volume.split(":")[1] for volume in compose["services"]["linoto"]["volumes"]}
-    made = " ".join(rest for word, rest in instructions() if word == "RUN")
+    made = " ".join(all_of("RUN"))
     assert all(place in made for place in mounted)  # by root, a volume could not be written
     scrape = load("prometheus.yml")["scrape_configs"][0]
     assert scrape["authorization"]["credentials_file"] == "/run/secrets/linoto_metrics"
     assert (DEPLOY / compose["services"]["linoto"]["build"]["dockerfile"]).name == "Containerfile"
+
+
+def test_the_compose_file_is_what_docker_compose_reads() -> None:
+    read = yaml.safe_load(tool("docker-compose", "--file", str(DEPLOY / "compose.yaml"), "config"))
+    assert set(read["services"]) == set(load("compose.yaml")["services"])
+
+
+def test_hadolint_finds_nothing_wrong_with_the_container_file() -> None:
+    tool("hadolint", "--no-color", str(DEPLOY / "Containerfile"))
+
+
+def test_only_what_is_named_is_copied_into_the_container() -> None:
+    """Not the whole checkout: it may have tokens and databases."""
+    copied = [word for rest in all_of("COPY") if "--from" not in rest for word in rest.split()[:-1]]
+    assert set(copied) == {"pyproject.toml", "README.md", "LICENSE", "requirements", "linoto"}
+    assert all((DEPLOY.parent / name).exists() for name in copied)
 
 
 def serve_command() -> Any:
@@ -122,9 +225,9 @@ def test_the_units_start_what_there_is_with_settings_that_there_are(
     assert load("litestream.yml")["dbs"][0]["path"] == "/var/lib/linoto/loops.sqlite"
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not on this machine")
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     """The program is where it is on this machine."""
+    need("systemd-analyze")
     for name in ("linoto.service", "linoto.socket"):
         text = (DEPLOY / name).read_text().replace("/opt/linoto/bin/linoto", sys.executable)
         (tmp_path / name).write_text(text)
