@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from helpers.sources import Source, sources
 
 import linoto
 
@@ -97,24 +98,21 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(linoto, "__path_to_nowhere__")
 
 
-def imports_of(path: Path, modules: set[str]) -> set[str]:
+def imports_of(source: Source, modules: set[str]) -> set[str]:
     """Every module of ours that a file imports: at its head, in a function, or for types only."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            whole = [f"{node.module}.{name.name}" for name in node.names]
-            found |= {name if name in modules else str(node.module) for name in whole}
-        elif isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
+    for module, name in source.imported:
+        whole = f"{module}.{name}" if module else name
+        found.add(whole if whole in modules else module)
     return found & modules
 
 
 def test_no_module_imports_itself_by_way_of_others_not_even_for_types() -> None:
     """The package alone may: it looks its public names up when they are asked for."""
     files = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in (ROOT / "linoto").rglob("*.py")
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): source
+        for path, source in sources().items()
     }
     files.pop("linoto")
-    graph = {name: imports_of(path, set(files)) - {name} for name, path in files.items()}
+    graph = {name: imports_of(source, set(files)) - {name} for name, source in files.items()}
     assert len(list(TopologicalSorter(graph).static_order())) == len(files)  # CycleError names the circle

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
+from helpers.sources import PACKAGE, sources
 
 from linoto.core.gates import GATES
 from linoto.core.policies import EXPLORERS
@@ -19,28 +18,12 @@ PLAYED = ("experiments", "worlds")  # who plays what there is, and need not play
 
 def places_of(*words: str) -> list[str]:
     """The files of the package whose code has one of these names; texts and comments do not count."""
-    return [place for place, names in words_by_place().items() if names & {*words}]
-
-
-@cache
-def words_by_place() -> dict[str, set[str]]:
-    """Every name in each file that counts, read once."""
-    files = {file.relative_to(ROOT / "linoto"): file for file in sorted((ROOT / "linoto").rglob("*.py"))}
-    return {
-        place.as_posix(): words_in(ast.parse(file.read_text(encoding="utf-8")))
-        for place, file in files.items()
-        if place.parts[0] not in PLAYED
-    }
-
-
-def words_in(tree: ast.Module) -> set[str]:
-    """Every name in a file: of variables, attributes, classes and imports."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        for field in ("id", "attr", "name"):
-            if isinstance(word := getattr(node, field, None), str):
-                names.add(word)
-    return names
+    named = {path.relative_to(PACKAGE): source.names for path, source in sources().items()}
+    return [
+        place.as_posix()
+        for place, names in named.items()
+        if place.parts[0] not in PLAYED and names & {*words}
+    ]
 
 
 @pytest.mark.parametrize(

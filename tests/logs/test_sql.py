@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import linoto
+from helpers.sources import PACKAGE, source_of, sources
+
 from linoto.logs import queries, remote, tables, value_sql
 
-PACKAGE = Path(linoto.__file__).parent
 MODULES = (tables, queries, value_sql, remote)
 WRITERS = tuple(module.__name__ for module in MODULES)
 WRITE_SQL = {Path(str(module.__file__)) for module in MODULES}
@@ -19,30 +17,16 @@ STATEMENT = re.compile(r"\b(SELECT|COPY|DESCRIBE|CREATE (TEMP )?(TABLE|VIEW)|GRO
 WITHOUT_DATABASE = (PACKAGE / "logs", PACKAGE / "audit")  # elsewhere statements may be for SQLite
 
 
-def texts(source: str) -> Iterator[str]:
-    """Every text of a program that is not a docstring."""
-    tree = ast.parse(source)
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            yield node.value
-
-
-def composed(source: str, *patterns: re.Pattern[str]) -> list[str]:
+def composed(texts: list[str], *patterns: re.Pattern[str]) -> list[str]:
     """The texts of a program that look like SQL."""
-    return [text for text in texts(source) if any(pattern.search(text) for pattern in patterns)]
+    return [text for text in texts if any(pattern.search(text) for pattern in patterns)]
 
 
 def test_sql_for_duckdb_is_written_in_four_files_only() -> None:
-    for path in sorted(set(PACKAGE.rglob("*.py")) - WRITE_SQL):
+    for path in sources().keys() - WRITE_SQL:
         strict = any(path.is_relative_to(folder) for folder in WITHOUT_DATABASE)
         words = (DUCKDB, STATEMENT) if strict else (DUCKDB,)
-        assert composed(path.read_text(encoding="utf-8"), *words) == [], f"{path} must call functions"
+        assert composed(sources()[path].texts, *words) == [], f"{path} must call functions"
 
 
 def test_what_builds_sql_is_imported_by_nobody_else() -> None:
@@ -52,18 +36,18 @@ def test_what_builds_sql_is_imported_by_nobody_else() -> None:
     builders |= {name for name in vars(value_sql) if name.endswith("_sql")}
     used = {name for module in MODULES for name in vars(module)}
     assert builders <= used
-    for path in sorted(set(PACKAGE.rglob("*.py")) - WRITE_SQL):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module in WRITERS:
-                assert not {alias.name for alias in node.names} & builders, path
+    for path in sources().keys() - WRITE_SQL:
+        taken = {name for module, name in sources()[path].imported if module in WRITERS}
+        assert not taken & builders, path
 
 
 def test_sql_would_be_found() -> None:
     """In the files that write it, and in a line like those that were elsewhere."""
     for path in WRITE_SQL:
-        assert composed(path.read_text(encoding="utf-8"), STATEMENT)
+        assert composed(sources()[path].texts, STATEMENT)
     planted = (
         'def f(c, rows):\n    """SELECT is a word."""\n    return c.execute(f"SELECT min(r) FROM ({rows})")\n'
     )
-    assert composed(planted, STATEMENT) == ["SELECT min(r) FROM ("]
-    assert composed('q = f"""COPY ({x}) TO y"""', DUCKDB) and composed('q = "read_parquet(?)"', DUCKDB)
+    assert composed(source_of(planted).texts, STATEMENT) == ["SELECT min(r) FROM ("]
+    assert composed(source_of('q = f"""COPY ({x}) TO y"""').texts, DUCKDB)
+    assert composed(source_of('q = "read_parquet(?)"').texts, DUCKDB)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 from helpers.odd_pages import PACKAGE, PAGES, callers, written
+from helpers.sources import Source, source_of, sources
 
 from linoto.pages.figures import pieces
 
@@ -15,36 +14,24 @@ WORDS = ("matplotlib", "pyplot", "pylab", "mpl_toolkits")
 
 def mentions(source: str) -> list[str]:
     """Imports, names and strings that reach matplotlib, type checking and importlib included."""
-    nodes = list(ast.walk(ast.parse(source)))
-    docstrings = {
-        id(node.body[0].value)
-        for node in nodes
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    found: list[str] = []
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            found += [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Attribute):
-            found.append(node.attr)
-        elif isinstance(node, ast.Name):
-            found.append(node.id)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            found.append(node.value)
+    return mentioned(source_of(source))
+
+
+def mentioned(source: Source) -> list[str]:
+    """The same of what a file is made of."""
+    imported = [f"{module}.{name}" for module, name in source.imported]
+    found = (*imported, *source.names, *source.texts)
     return [text for text in found if any(word in text for word in WORDS)]
 
 
 def test_no_other_file_names_matplotlib() -> None:
-    files = [path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(FIGURES)]
+    files = {path: source for path, source in sources().items() if not path.is_relative_to(FIGURES)}
     assert len(files) > 50
-    assert {str(path): found for path in files if (found := mentions(path.read_text("utf-8")))} == {}
+    assert {str(path): found for path, source in files.items() if (found := mentioned(source))} == {}
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.few(2)  # those of test_escaping.py, which are written by then
 def test_no_other_file_draws(name: str) -> None:
     found = written(name).callers
     assert found and all(path.is_relative_to(FIGURES) for path in found)
