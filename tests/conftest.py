@@ -6,12 +6,19 @@ import gc
 import os
 
 import pytest
+from helpers.folders import MEMORY
+from helpers.pictures import blank_pictures, drawn
 from helpers.selection import leave_out
+
+__all__ = ["blank_pictures", "drawn"]
 
 # One thread for linear algebra, before NumPy is loaded: the matrices are small, there is a worker for every
 # core, and threads that wait for each other took up to two fifths of the processor time of a test.
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+# What is written for a moment, as the copy of every log that is read, need not reach a disk.
+if os.access(MEMORY, os.W_OK):
+    os.environ.setdefault("TMPDIR", str(MEMORY))
 
 
 def pytest_collection() -> None:

@@ -26,6 +26,9 @@ COLUMNS: dict[str, Any] = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
+
 def frame(rows: int = 3000, *, effect: float = 0.4, drift: float = 0.0, p: float = 0.5) -> pd.DataFrame:
     rng = np.random.default_rng(3)
     item, country = rng.choice(["A", "B"], rows), rng.choice(["DE", "NO"], rows)

@@ -19,6 +19,7 @@ from linoto.experiments.cells import CellStore, folder_lock
 from linoto.experiments.run import CellFailed, describe, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
 SETTING = Setting(
     name="small",
     k=8,

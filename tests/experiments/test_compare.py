@@ -26,6 +26,7 @@ from linoto.experiments.compare import (
 from linoto.experiments.settings import Setting
 from linoto.pages.compare import interval, kept, league_row, markdown_tables, write_comparison
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
 SMALL = Setting(
     name="small",
     k=12,

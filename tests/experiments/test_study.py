@@ -10,6 +10,7 @@ from helpers.forks import run_forked
 from linoto import PAPER, Budget, Gated, LinOtO, LinTS, LinUCB, cli
 from linoto.experiments.study import read_study
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
 GOOD = """
 title = "Mine"
 

@@ -21,6 +21,7 @@ from linoto.logs.foreign import FORMATS
 from linoto.logs.rows import split
 from linoto.logs.vw_lines import Decided, read_decisions
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
 ARGUMENTS = {"vw-dsjson": "--dsjson --cb_adf", "adf": "--cb_adf", "cb": "--cb 3"}
 ROWS = decisions(60)
 

@@ -20,6 +20,8 @@ from linoto.core.offline import Offline
 from linoto.logs.read import Log
 from linoto.logs.saved import load
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 
 def audits() -> list[Audit]:
     early, late = (Offline.from_rows([arm], [0.5], k=K) for arm in (0, 1))
@@ -191,7 +193,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str], files: Path) -> N
 
 
 def test_the_page_stands_alone_and_says_everything(
-    capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path, drawn: None
 ) -> None:
     path = tmp_path / "audit.html"
     run(capsys, files, files / "log.parquet", "--epsilon", 0.1, "--out", path)

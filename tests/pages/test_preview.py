@@ -35,6 +35,7 @@ from linoto.pages.preview import (
 from linoto.worlds.plausible import plausible
 from linoto.worlds.preview import value_for
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
 NAMES = ("<script>alert(1)</script>", 'a "quoted" & odd one', *(f"arm {arm}" for arm in range(2, 12)))
 
 
@@ -86,7 +87,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_every_name_is_escaped(text: s
     assert "&lt;b&gt;log&lt;/b&gt;.npz" in text and "linoto &lt;preview&gt;" in text
 
 
-def test_the_same_arguments_write_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_arguments_write_the_same_bytes(tmp_path: Path, drawn: None) -> None:
     first = write(tmp_path / "one.html", result(engine=linoto.Engine(jobs=1)), limit=20.0)
     assert write(tmp_path / "two.html", result(engine=linoto.Engine(jobs=2)), limit=20.0) == first
     other = answers(result(seed=1), 20.0)
@@ -287,7 +288,7 @@ def test_deploy_stands_beside_a_promise_within_the_limit(preview: linoto.Preview
         assert all((point.certificate.loss(300) or 0.0) <= limit for point in fits)
 
 
-def test_one_value_is_shown_world_by_world(tmp_path: Path) -> None:
+def test_one_value_is_shown_world_by_world(tmp_path: Path, drawn: None) -> None:
     text = write(tmp_path / "page.html", result(grid=[0.1]), limit=20.0)
     assert Page(text).tags["svg"] == 1 and "One tolerance was tried" in text
 
@@ -415,7 +416,9 @@ def moving_page(path: Path, gate: Any) -> tuple[str, linoto.GatePreview, linoto.
     return page.read_text("utf-8"), gates, shown
 
 
-def test_worlds_that_move_are_compared_with_practice_and_with_other_gates(tmp_path: Path) -> None:
+def test_worlds_that_move_are_compared_with_practice_and_with_other_gates(
+    tmp_path: Path, drawn: None
+) -> None:
     page, gates, shown = moving_page(tmp_path / "page.html", linoto.Tolerance(budget=5.0))
     assert "If the world moves" in page and "These worlds move" in page
     assert "to a standard deviation of 0.5\u00a0clicks at the end of 400 rounds" in page
