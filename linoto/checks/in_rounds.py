@@ -57,6 +57,7 @@ class SameArms:
     def __init__(self, inner: Agent, actions: Floats, practice: Floats) -> None:
         self.inner, self.actions, self.practice = inner, actions, practice
         self.committed: dict[int, list[Decision]] = {}  # by the arm that was asked for, until the reward
+        self.made: Any = None  # the decision of this round, once it was asked for
 
     def __getattr__(self, name: str) -> Any:
         if name in ("theta", "ellipsoid", "rounds", "snapshot", "gate"):
@@ -65,10 +66,12 @@ class SameArms:
 
     def decide(self) -> Any:
         """What to play of these arms."""
-        return self.inner.decide(actions=self.actions, practice=self.practice)
+        self.made = self.inner.decide(actions=self.actions, practice=self.practice)
+        return self.made
 
     def guard(self, arm: int) -> Any:
         """Somebody else's proposal through the gate."""
+        self.made = None
         return self.inner.guard(arm, actions=self.actions, practice=self.practice)
 
     def select(self) -> int:
@@ -87,6 +90,7 @@ class SameArms:
 
     def observe(self, arm: int, reward: float) -> None:
         """Learn from the oldest play of an arm that awaits its reward."""
+        self.made = None
         self.inner.observe(self.committed[arm].pop(0), reward)
 
     def play(self, means: Floats, draws: Floats, *, bernoulli: bool = False, **_: Any) -> tuple[Ints, Bools]:
@@ -106,7 +110,8 @@ class SameArms:
         """The decision of this round if it plays this arm, or one that does; what is drawn stands."""
         if isinstance(arm, Decision):
             return arm
-        index, decision = as_arm(arm, len(self.actions)), self.decide()
+        index = as_arm(arm, len(self.actions))
+        decision, self.made = self.made or self.decide(), None
         driver = getattr(self.inner, "driver", None)
         if decision.arm == index or not isinstance(decision, Decision) or driver is None:
             return decision
