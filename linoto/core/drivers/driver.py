@@ -211,10 +211,11 @@ class Driver(ABC, Generic[Q]):
         """What each of these draws would have `chosen`; the state is as it was afterwards."""
         state, normals, arms = self.running.state, self.running.held.vectors[kernels.NORMALS], []
         run, drawn = state.run.copy(), normals.copy()
+        thrown, found = state.run["coin_thrown"], state.run[chosen]
         for row in draws:
-            normals[:], state.run["coin_thrown"] = row, 0
+            normals[:], thrown[0] = row, 0
             self.run_kernel(asked, -1)
-            arms.append(int(state.run[0][chosen]))
+            arms.append(found.item())
         state.run[:], normals[:] = run, drawn
         return arms
 
