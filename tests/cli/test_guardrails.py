@@ -174,7 +174,7 @@ def test_a_preview_has_a_table_for_each_metric_with_guardrails_and_without(
     kind: str, log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "preview.html"
-    words = [log, *LOG, *CONTEXTS[kind], *RAILS, "--budget-grid", "40", "--horizon", "300", "--worlds", "3"]
+    words = [log, *LOG, *CONTEXTS[kind], *RAILS, "--budget-grid", "40", "--horizon", "100", "--worlds", "3"]
     assert run("preview", *words, "--explorer", "scaled-ucb", "--out", page) == 0
     text = capsys.readouterr().out
     assert "with guardrails | without any" in text and "lower is better" in text
@@ -207,7 +207,7 @@ def test_a_budget_too_small_to_learn_is_named_by_preview_and_create(
 def test_a_launch_leads_from_a_column_to_a_loop_that_guards_it(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [*LOG, *RAILS[:2], "--budget", "40", "--horizon", "200", "--force", "--out", tmp_path / "launch"]
+    words = [*LOG, *RAILS[:2], "--budget", "40", "--horizon", "60", "--force", "--out", tmp_path / "launch"]
     assert run("launch", log, *words) == 0
     text = capsys.readouterr().out
     made = text.rpartition("$ linoto create")[2]

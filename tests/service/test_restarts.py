@@ -87,7 +87,7 @@ def test_no_request_fails_while_the_service_is_restarted(tmp_path: Path, end: st
             for _ in range(2):
                 wait_for_more(done, 5)
                 server.kill() if end == "kill" else server.stop()
-                time.sleep(1.0)
+                time.sleep(0.3)
                 server = Server(path, port=port)
             wait_for_more(done, 5)
         assert failed == []
