@@ -28,7 +28,7 @@ FALLBACK_CODES: dict[str | int, int] = {
 }
 FALLBACKS_IN_ROUNDS = ("lcb", "mixture", "certified")
 REACHES = ("proposal", "affordable")
-LAWS = ("posterior", "agrawal-goyal", "abeille-lazaric")
+LAWS = ("posterior", "agrawal-goyal", "abeille-lazaric", "whole prior")
 
 
 def check_scales(ridge: float, actions: Floats, offline: Offline) -> None:

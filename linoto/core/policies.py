@@ -157,25 +157,36 @@ class LinTS(BuiltInExplorer):
     """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * v)^2 V^-1).
 
     v is the noise that log and rewards show, at most the assumed one (`noise="assumed"` takes that), as a
-    Bayesian would draw.
+    Bayesian would draw. A scale below 1 says that noise misleads less than it could. It says nothing about an
+    arm of which nobody knows anything: that is drawn as wide as before any reward by `prior="whole"`.
     """
 
     rule: ClassVar[Rule] = Rule(
         code=kernels.THOMPSON, draws=kernels.NORMAL_DRAWS, keeps_factor=True, propensity=by_redrawing
     )
     words = {"scaled-thompson": {"scale": 0.5}, "thompson": {}}  # noqa: RUF012 - a constant of the class
-    before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
+    before: ClassVar[dict[str, Any]] = {"noise": "assumed", "prior": "scaled"}
     gone: ClassVar[dict[str, Any]] = {"law": "posterior"}
 
     scale: float = 1.0
     noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated
+    prior: Literal["whole", "scaled"] = "scaled"  # what is unknown of an arm; scaled: less by the scale too
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("prior", self.prior, ("whole", "scaled"))
 
     @property
     def estimates_noise(self) -> bool:
         """Whether it draws with the noise that log and rewards show."""
         return self.noise != "assumed"
+
+    @property
+    def law(self) -> str:
+        """How wide it draws, as the kernels call it."""
+        return "posterior" if self.prior == "scaled" else "whole prior"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,7 @@ class WideLinTS(BuiltInExplorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("law", self.law, LAWS[1:])
+        check_choice("law", self.law, LAWS[1:3])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,6 +35,10 @@ ONLINE = Confidence(radius="self_normalised", ridge=0.5, noise=0.7, delta=0.01)
 HKZ = {"kind": "hkz", "ridge": 0.1, "noise": 0.5, "delta": 0.1, "bound": 1.5}
 SELF = {"kind": "self_normalised", "ridge": 0.5, "noise": 0.7, "delta": 0.01}
 BUDGET = {"gate": "budget", "alpha": 0.05}
+WHOLE = LinTS(scale=0.5, prior="whole")
+HALF = {
+    "explorer": "thompson", "scale": 0.5, "whole_prior": True, "estimates_noise": True, **SELF
+}  # fmt: skip
 
 # Each policy beside the same rule in the oracle's words; the oracle's defaults are the paper's.
 PAPERS_OWN: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -56,10 +60,14 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "linucb-hkz": (LinUCB(scale=1.0, confidence=SHARP), HKZ),
     "thompson": (
-        LinTS(scale=0.8, confidence=ONLINE),
+        LinTS(scale=0.8, prior="scaled", confidence=ONLINE),
         {"explorer": "thompson", "scale": 0.8, "estimates_noise": True, **SELF},
     ),
-    "thompson-paper": (LinTS(noise="assumed", confidence=PAPER), {"explorer": "thompson"}),
+    "thompson-whole-prior": (LinTS(scale=0.5, prior="whole", confidence=ONLINE), HALF),
+    "thompson-paper": (
+        LinTS(scale=1.0, prior="scaled", noise="assumed", confidence=PAPER),
+        {"explorer": "thompson"},
+    ),
     "squarecb": (
         SquareCB(scale=0.6, confidence=ONLINE),
         {"explorer": "squarecb", "scale": 0.6, "estimates_noise": True, **SELF},
@@ -99,15 +107,8 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
         {**BUDGET, "fallback": 3, **SELF},
     ),
     "closed-fixed-arm": (
-        Gated(explorer=LinTS(), gate=Closed(), fallback=3, confidence=ONLINE),
-        {
-            "explorer": "thompson",
-            "estimates_noise": True,
-            "gate": "closed",
-            "fallback": 3,
-            "reach": "affordable",
-            **SELF,
-        },
+        Gated(explorer=WHOLE, gate=Closed(), fallback=3, confidence=ONLINE),
+        {**HALF, "gate": "closed", "fallback": 3, "reach": "affordable"},
     ),
 }
 # The oracle asks the gate about every arm from scratch, so these cost it k times as much.
@@ -126,7 +127,7 @@ AFFORDABLE: dict[str, tuple[Any, dict[str, Any]]] = {
             {"scale": 0.5, "estimates_noise": True, **SELF},
         ),
         ("aggregate", LinUCB(scale=1.0), "aggregate", "coverage", SHARP, HKZ),
-        ("max", LinTS(), "max", "paper", ONLINE, {"explorer": "thompson", "estimates_noise": True, **SELF}),
+        ("max", WHOLE, "max", "paper", ONLINE, HALF),
         ("paper", Greedy(), "exact", "coverage", PAPER, {"explorer": "greedy"}),
         (
             "squarecb",

@@ -120,7 +120,7 @@ def test_a_draw_solves_the_triangle_in_every_dimension(d: int) -> None:
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 def test_a_draw_is_as_wide_as_its_law_says(law: Any, scale: float) -> None:
     """Scores are A (theta + scale v R^-1 xi) with V = R'R: exactly, for the xi that were drawn."""
-    policy: Any = LinTS(scale=scale, noise="assumed", confidence=SURE)
+    policy: Any = LinTS(scale=scale, noise="assumed", prior="scaled", confidence=SURE)
     if law != "posterior":
         policy = WideLinTS(law=law, scale=scale, confidence=SURE)
     for rounds in (0, 1, 37):
@@ -144,4 +144,4 @@ def test_the_wider_laws_assume_their_noise_and_the_posterior_sees_it() -> None:
 
 def test_what_was_stored_before_there_were_laws_is_a_posterior() -> None:
     stored = {"type": "LinTS", "scale": 0.5, "noise": "auto", "confidence": None}
-    assert linoto.from_dict(stored, stored=True) == LinTS(scale=0.5)
+    assert linoto.from_dict(stored, stored=True) == LinTS(scale=0.5, prior="scaled")

@@ -103,6 +103,15 @@ def of_history(compute: Callable[[Any], Any]) -> Any:
     return property(value, doc=compute.__doc__)
 
 
+def spreads_of(spread: float, noise: float, ridge: float, actions: Floats, variance: Floats) -> Floats:
+    """(k,) of Thompson sampling: noise^2 for the share of an arm's first variance |a|^2 / ridge that is left,
+    spread^2 for the rest; never below spread."""
+    first = np.array([action @ action for action in actions]) / ridge
+    left = np.minimum(variance / first, 1.0)
+    spreads: Floats = np.sqrt(left * max(noise, spread) ** 2 + (1 - left) * spread**2)
+    return spreads
+
+
 @dataclass(eq=False)
 class Reference:
     """One agent, everything recomputed from scratch each round."""
@@ -123,6 +132,7 @@ class Reference:
     noise: float = 1.0
     bound: float = 1.0
     estimates_noise: bool = False  # the explorer scores with the noise that log and rewards show
+    whole_prior: bool = False  # thompson draws what is unknown of an arm as wide as before any reward
 
     def __post_init__(self) -> None:
         self.residuals: list[
@@ -265,7 +275,11 @@ class Reference:
                 return np.log(randoms) / self.chances(self.choices(arms or list(range(len(self.actions)))))
         assert self.explorer == "thompson", f"no explorer is called {self.explorer}"
         root = np.linalg.cholesky(self.V)  # V = L L^T, so L^{-T} xi has covariance V^{-1}
-        sample = self.theta + scale * self.noise * np.linalg.solve(root.T, randoms)  # xi: (d,) normals
+        drawn = np.linalg.solve(root.T, randoms)  # xi: (d,) normals
+        if self.whole_prior:
+            spreads = spreads_of(scale * self.noise, self.noise, self.ridge, self.actions, self.variance)
+            return self.mean + spreads * np.array([action @ drawn for action in self.actions])
+        sample = self.theta + scale * self.noise * drawn
         return np.array([action @ sample for action in self.actions])
 
     def safe(self, arms: list[int]) -> int:

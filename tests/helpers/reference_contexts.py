@@ -5,9 +5,11 @@ were played instead of which practice, and which of them earned what.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from helpers.reference import spreads_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,6 +32,7 @@ class ContextReference:
     ridge: float = 1.0
     noise: float = 1.0
     bound: float = 1.0
+    whole_prior: bool = False  # thompson draws what is unknown of an arm as wide as before any reward
     played: list[Floats] = field(default_factory=list)  # of which the reward has come, and
     rewards: list[float] = field(default_factory=list)
     explored_plays: list[tuple[Floats, Floats]] = field(
@@ -78,7 +81,11 @@ class ContextReference:
             return actions @ self.theta
         if self.explorer == "thompson":  # V = R'R
             drawn = np.linalg.solve(np.linalg.cholesky(self.V).T, normals)
-            return actions @ (self.theta + self.scale * self.noise * drawn)
+            spreads: Any = self.scale * self.noise
+            if self.whole_prior:
+                variance = np.array([self.norm(a) ** 2 for a in actions])
+                spreads = spreads_of(spreads, self.noise, self.ridge, actions, variance)
+            return actions @ self.theta + spreads * (actions @ drawn)
         bonus = self.scale * (self.radius + np.sqrt(self.ridge) * self.bound)
         return np.array([a @ self.theta + bonus * self.norm(a) for a in actions])
 

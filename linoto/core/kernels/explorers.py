@@ -18,6 +18,7 @@ from linoto.core.kernels.layout import (
     CLICK_FACTOR,
     CLICK_ODDS,
     CONTROL,
+    CROSS,
     FACTOR,
     FIXED_ARM,
     GIVEN,
@@ -50,6 +51,7 @@ from linoto.core.kernels.layout import (
     UCB1,
     UCB_V,
     VARIANCE,
+    WHOLE_PRIOR,
     WIDTH,
     Part,
     State,
@@ -285,13 +287,39 @@ def thompson_spread(p: Any, s: State) -> float:
 
 
 @inner
+def square_lengths(s: State, out: Floats) -> None:
+    """out = |a|^2 of every arm a, from the features that are kept of it, in their order."""
+    out[:] = 0.0
+    for i in range(s.actions.shape[0]):
+        x = s.actions[i]
+        for a in range(out.size):
+            out[a] += x[a] * x[a]
+
+
+@inner
+def spread_of(p: Any, spread: float, variance: float, length: float) -> float:
+    """v of one arm: `spread`, and as before any reward where nothing has told about the arm.
+
+    Between them by the share ridge |a|^2_{V^-1} / |a|^2 of its first variance that is left. It rises with the
+    variance, to the assumed noise.
+    """
+    if p.law != WHOLE_PRIOR or spread >= p.noise:
+        return spread
+    left = min(p.ridge * variance / length, 1.0) if length > 0.0 else 0.0
+    return sqrt(spread * spread + (p.noise * p.noise - spread * spread) * left)
+
+
+@inner
 def score_by_draw(p: Any, s: State) -> None:
-    """Thompson sampling: the mean of every arm under one drawn parameter."""
+    """Thompson sampling: the mean of every arm under one drawn parameter, as wide as each asks for."""
     mean, score, draw, spread = s.arms[MEAN], s.arms[SCORE], s.vectors[STEP], thompson_spread(p, s)
+    variance, length = s.arms[VARIANCE], s.arms[CROSS]
     unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], draw)
     project(s, draw, score)
+    if p.law == WHOLE_PRIOR:
+        square_lengths(s, length)
     for a in range(mean.size):
-        score[a] = mean[a] + spread * score[a]
+        score[a] = mean[a] + spread_of(p, spread, variance[a], length[a]) * score[a]
 
 
 @inner

@@ -29,7 +29,7 @@ NEWTON_STEPS = 40  # at most: three or four are enough from where the last rewar
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
 UCB, THOMPSON, GREEDY, GIVEN, RARE, SQUARE_CB, LOGISTIC = range(7)  # explorer; GIVEN, RARE: scores kept
 UCB1, HUCB1, MIN_UCB, KL_UCB, UCB_V, ARM_UCB = range(100, 106)  # explorers by each arm's own rewards
-POSTERIOR, AGRAWAL_GOYAL, ABEILLE_LAZARIC = range(3)  # how wide Thompson sampling draws
+POSTERIOR, AGRAWAL_GOYAL, ABEILLE_LAZARIC, WHOLE_PRIOR = range(4)  # how wide Thompson sampling draws
 NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
 OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL, CONSERVATIVE = range(6)  # gate
 EXACT, AGGREGATE, MAX = range(3)  # form of the budget

@@ -37,10 +37,18 @@ def gated(explorer: Any, gate: Any, **parts: Any) -> Gated:
     return Gated(explorer=explorer, gate=gate, confidence=SURE, **parts)
 
 
+HALF = {"explorer": "thompson", "scale": 0.5, "whole_prior": True}
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "ucb": (LinUCB(scale=1.0, confidence=SURE), {}),
     "greedy": (Greedy(confidence=SURE), {"explorer": "greedy"}),
-    "thompson": (LinTS(noise="assumed", confidence=SURE), {"explorer": "thompson"}),
+    "thompson": (
+        LinTS(scale=1.0, prior="scaled", noise="assumed", confidence=SURE),
+        {"explorer": "thompson"},
+    ),
+    "thompson, whole prior": (
+        LinTS(scale=0.5, prior="whole", noise="assumed", confidence=SURE),
+        HALF,
+    ),
     "pessimist": (LinLCB(confidence=SURE), {"gate": "closed", "fallback": "lcb"}),
     "practice": (
         gated(LinUCB(scale=1.0), Closed(), fallback="mixture"),
@@ -48,8 +56,12 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "model": (gated(LinUCB(scale=1.0), Tolerance(**MODEL, evidence="model")), {"gate": "model", **MODEL}),
     "model, thompson": (
-        gated(LinTS(noise="assumed"), Tolerance(epsilon=0.1, evidence="model"), fallback="mixture"),
-        {"gate": "model", "explorer": "thompson", "epsilon": 0.1, "fallback": "practice"},
+        gated(
+            LinTS(scale=0.5, prior="whole", noise="assumed"),
+            Tolerance(epsilon=0.1, evidence="model"),
+            fallback="mixture",
+        ),
+        {"gate": "model", "epsilon": 0.1, "fallback": "practice", **HALF},
     ),
     "model, proposal": (
         gated(LinUCB(scale=1.0), Tolerance(epsilon=0.1, evidence="model"), reach="proposal"),
