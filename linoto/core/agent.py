@@ -88,6 +88,7 @@ class Agent:
     def __init__(self, policy: PolicyWithPromise, driver: Driver[Any]) -> None:
         self.policy, self.driver = policy, driver
         self.running = driver.running
+        self.explorer, self.gate, self.rule = driver.explorer, driver.gate, driver.rule  # they stay the same
 
     # -- deciding
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.arrays import Bools, Floats, Ints, Records
+from linoto.core.arrays import Bools, Floats, Ints, Records, reader
 from linoto.core.validation import (
     LARGEST,
     as_arm,
@@ -27,6 +28,7 @@ SOURCES = ("explorer", "lcb", "mixture", "fixed", "control")  # in the order of 
 SOURCES_IN_ROUNDS = ("explorer", "lcb", "practice", "fixed", "control")  # where rounds bring their own arms
 BY_PRACTICE = ("mixture", "practice", "control")  # sources whose plays are practice's own
 MODES = ("explore", "safe")
+of_rewards = reader(kernels.PARAMS, "bounded", "low", "unit")
 OF_A_ROUND = ("action", "practice")  # fields of a decision whose round brought its arms
 
 
@@ -143,13 +145,19 @@ def check_round(decision: Decision, current: int) -> None:
         raise ValueError(f"decision must be of round {current}, got one of round {decision.round}")
 
 
+@lru_cache(maxsize=64)
+def limits_from(low: float, unit: float) -> tuple[float, float]:
+    """The range of rewards, as it was said: 0.2 + (0.9 - 0.2) < 0.9."""
+    return low, float(f"{low + unit:.15g}")
+
+
 def check_reward(params: Records, reward: Any) -> float:
     """One reward: a finite number, inside the range that rewards are said never to leave."""
     value = as_reward(reward)
-    if not params["bounded"].item(0):
+    bounded, least, unit = of_rewards(params)
+    if not bounded:
         return value
-    p = params[0]
-    low, high = float(p["low"]), float(f"{p['low'] + p['unit']:.15g}")  # 0.2 + (0.9 - 0.2) < 0.9
+    low, high = limits_from(least, unit)
     nearest = min(max(value, low), high)
     if abs(value - nearest) > 1e-15 * (abs(low) + abs(high)):
         raise ValueError(f"reward must be in [{exact(low)}, {exact(high)}], got {exact(value)}")

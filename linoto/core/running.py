@@ -70,12 +70,14 @@ class Running:
     @property
     def rounds(self) -> int:
         """Decisions committed so far."""
-        return int(self.held.run["rounds"].item(0))
+        found: int = self.held.run["rounds"].item(0)
+        return found
 
     @property
     def rewards(self) -> int:
         """Rewards observed so far, and those that a value stands in for."""
-        return int(self.held.run["rewards"].item(0))
+        found: int = self.held.run["rewards"].item(0)
+        return found
 
     @property
     def by_model(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,8 @@ def as_actions(value: Any) -> Floats:
 
 def as_arm(arm: Any, k: int, name: str = "arm") -> int:
     """One arm's index as a Python int."""
+    if type(arm) is int and 0 <= arm < k:  # the usual case
+        return arm
     if isinstance(arm, bool | np.bool_) or not isinstance(arm, int | np.integer):
         raise ValueError(f"{name} must be an integer in [0, {k}), got {arm!r}")
     if not 0 <= arm < k:
@@ -99,7 +102,7 @@ def as_reward(reward: Any, name: str = "reward") -> float:
         value = float(reward)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number, got {reward!r}") from None
-    if not np.isfinite(value):
+    if not isfinite(value):
         raise ValueError(f"{name} must be finite, got {value}")
     return value
 

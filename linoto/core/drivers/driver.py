@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import acceptable, kernels
-from linoto.core.arrays import Bools, Floats
+from linoto.core.arrays import Bools, Floats, reader
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
@@ -25,10 +25,13 @@ from linoto.core.running import Running
 from linoto.core.tickets import Ticket
 
 Q = TypeVar("Q")  # the question of a round, checked
-OF_A_DECISION = [  # read together: a field by itself takes half as long as all of them
-    *("explored", "source", "proposal", "room", "rounds"),
+of_a_decision = reader(
+    kernels.RUN,
+    *("arm", "fallback", "explored", "source", "proposal", "room", "rounds"),
     *("coin_thrown", "entry_share", "entry_centre"),
-]
+)
+of_radius = reader(kernels.RUN, "radius", "lost_radius")
+of_an_entry = reader(kernels.RUN, "entry", "entry_share", "entry_centre")
 
 
 class Brought(NamedTuple):
@@ -95,10 +98,9 @@ class Driver(ABC, Generic[Q]):
     def run_kernel(self, asked: Q, proposal: int) -> None:
         """Let the kernels decide about the arms in the state; a proposal of -1 is left to the explorer."""
 
-    def decided(self, **fields: Any) -> Decision:
-        """The decision that the kernels made last; `fields` are what only one kind of round knows."""
-        now = self.running.held.run[OF_A_DECISION].item(0)
-        explored, source, proposal, room, rounds, coin_thrown, share, centre = now
+    def decided(self, now: tuple[Any, ...], **fields: Any) -> Decision:
+        """The decision that the kernels made last, `now`; `fields` are what only one kind of round knows."""
+        _, _, explored, source, proposal, room, rounds, coin_thrown, share, centre = now
         thrown = coin_thrown and self.gate.throws_coin
         if thrown and self.running.rails is not None:
             fields["centres"] = self.running.rails.centres
@@ -150,7 +152,7 @@ class Driver(ABC, Generic[Q]):
     @property
     def fallback_source(self) -> Any:
         """Where the fallback of the latest decision comes from."""
-        return self.sources[int(self.running.run["fallback_source"])]
+        return self.sources[self.running.held.run["fallback_source"].item(0)]
 
     # -- what guardrails make of the arms
 
@@ -233,13 +235,12 @@ class Driver(ABC, Generic[Q]):
     def observe(self, decision: Any, value: float) -> None:
         """Learn from the reward of a decision that awaits it."""
 
-    def ticket_of(self, decision: Any, mixture: bool) -> Ticket:
-        """The play on the desk, before it is counted; what it plays is still to be said of it."""
-        running, ticket = self.running, Ticket(0, mixture=mixture)
+    def ticket_of(self, decision: Any, mixture: bool, play: int) -> Ticket:
+        """The play on the desk, before it is counted."""
+        running, coin = self.running, (kernels.NO_ENTRY, 0.0, 0.0)
         if self.gate.throws_coin:
-            run = running.held.run
-            share, centre = run["entry_share"].item(0), run["entry_centre"].item(0)
-            ticket = Ticket(0, run["entry"].item(0), share, centre, mixture)
+            coin = of_an_entry(running.held.run)
+        ticket = Ticket(play, *coin, mixture)
         if running.rails is None:
             return ticket
         return running.rails.commit(running.held.run, decision, ticket)
@@ -335,8 +336,7 @@ class Driver(ABC, Generic[Q]):
     @property
     def radius(self) -> float:
         """Of the confidence set, lost rewards included."""
-        run = self.running.run
-        return float(run["radius"] + run["lost_radius"])
+        return float(sum(of_radius(self.running.held.run)))
 
     @property
     def theta(self) -> Floats:

@@ -17,7 +17,7 @@ from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
-from linoto.core.drivers.driver import Brought, Driver, bounds_of
+from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
 from linoto.core.explorers import View, ask_own
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import State
@@ -37,6 +37,7 @@ from linoto.core.warm_up import warm_up, warm_up_lists, warm_up_loop
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 MOST_AMONG = 64  # allowed arms that are looked at by themselves
 FIRST_WAIT, WAIT_FOR_FEATURE = 128, 5  # rewards before lists that did not pay are tried again, at the least
+OF_AN_INTERVAL = [kernels.MEAN, kernels.WIDTH, kernels.LCB]
 SCRATCH = [kernels.SCORE, kernels.ROOM, kernels.CHANCE]  # rows of the arms that one decision writes
 
 
@@ -165,7 +166,7 @@ class FixedArms(Driver[Bools | None]):
     # -- deciding
 
     def as_question(self, allowed: Any, brought: Brought) -> Bools | None:
-        for name, value in brought._asdict().items():
+        for name, value in zip(Brought._fields, brought, strict=True):
             if value is not None:
                 raise ValueError(f"{name} must be None for an agent whose arms stay the same, got a value")
         return None if allowed is None else self.present_among(allowed)
@@ -187,7 +188,8 @@ class FixedArms(Driver[Bools | None]):
 
     def answer(self, wanted: int | None, asked: Bools | None, safe: bool = False) -> Decision:
         running, run = self.running, self.running.held.run
-        coins.check_before_coin(safe, self.coin_is_thrown)
+        if safe:
+            coins.check_before_coin(safe, self.coin_is_thrown)
         self.ask(wanted, asked)
         decision = self.latest()
         running.stays_safe |= safe and self.gate.throws_coin
@@ -204,7 +206,7 @@ class FixedArms(Driver[Bools | None]):
         A round whose coin is thrown is decided.
         """
         run = self.running.held.run
-        if run[0]["coin_thrown"]:
+        if run["coin_thrown"].item(0):
             coins.check_same_round(run, -1 if wanted is None else wanted, mask)
             return
         if self.running.rails is not None:
@@ -298,8 +300,10 @@ class FixedArms(Driver[Bools | None]):
 
     def latest(self) -> Decision:
         """The decision that the kernels made last."""
-        arm, fallback = int(self.running.run["arm"]), int(self.running.run["fallback"])
+        now = of_a_decision(self.running.held.run)
+        arm, fallback = now[:2]
         return self.decided(
+            now,
             arm=arm,
             name=self.name_of(arm),
             fallback=fallback if fallback >= 0 else None,
@@ -329,7 +333,7 @@ class FixedArms(Driver[Bools | None]):
 
     @property
     def coin_is_thrown(self) -> bool:
-        return bool(self.running.run["coin_thrown"])
+        return bool(self.running.held.run["coin_thrown"].item(0))
 
     def propose(self, mask: Bools | None) -> int:
         """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
@@ -406,7 +410,7 @@ class FixedArms(Driver[Bools | None]):
     def commit(self, decision: Decision | int) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
-        ticket = self.ticket_of(decision, mixture)._replace(play=arm)
+        ticket = self.ticket_of(decision, mixture, arm)
         if running.lists is None:
             kernels.commit(running.params, running.held, arm, mixture, *self.parts[:2])
         elif running.lists.commit(running.params, running.held, arm, mixture) != kernels.LISTS_GO_ON:
@@ -440,7 +444,7 @@ class FixedArms(Driver[Bools | None]):
     def update(self, decision: Decision | int, value: float, metrics: Values) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
-        ticket = None if running.rails is None else self.ticket_of(decision, mixture)._replace(play=arm)
+        ticket = None if running.rails is None else self.ticket_of(decision, mixture, arm)
         self.observe_reward(arm, mixture, value, 0.0, False)
         self.tell_latest(decision, ticket, metrics)
         self.draw()
@@ -665,8 +669,11 @@ class FixedArms(Driver[Bools | None]):
         index, running = as_arm(arm, self.k), self.running
         if running.lists is not None:
             running.lists.meet(running.params, running.held, index)
-        alone = running.held._replace(arms=running.held.arms[:, [index]])
-        return float(alone.arms[kernels.LCB, 0]), float(bounds_of(alone)[1][0])
+        column, held = running.held.arms[:, index], running.held
+        if kernels.is_shifted(held):
+            return column[kernels.LCB].item(), bounds_of(held._replace(arms=column[:, None]))[1].item()
+        mean, width, least = column[OF_AN_INTERVAL].tolist()
+        return least, mean + self.radius * width
 
     def bounds(self, decision: Decision) -> tuple[float, float]:
         return self.interval(decision.arm)

@@ -17,7 +17,7 @@ from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
-from linoto.core.drivers.driver import Brought, Driver, bounds_of
+from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
 from linoto.core.drivers.order import Order, order_for
 from linoto.core.drivers.questions import Features, FewFeatures, Round, as_few, as_round, as_weights
 from linoto.core.explorers import View, ask_own
@@ -253,7 +253,8 @@ class RoundArms(Driver[Round]):
     def latest(self, asked: Round) -> Decision:
         """The decision that the kernels made last."""
         coin = self.gate.throws_coin
-        arm, fallback, explored = self.running.state.run[["arm", "fallback", "explored"]].item(0)
+        now = of_a_decision(self.running.held.run)
+        arm, fallback, explored = now[:3]
         action, played = asked.action(arm), asked.play(arm)
         vector, practice = action, None
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
@@ -268,6 +269,7 @@ class RoundArms(Driver[Round]):
         if explored and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
         decision = self.decided(
+            now,
             fallback=fallback if 0 <= fallback < asked.offered else None,
             practice=practice,
             **played,
@@ -384,10 +386,11 @@ class RoundArms(Driver[Round]):
     def commit(self, decision: Decision) -> None:
         running = self.running
         by_practice = self.enter(decision)
-        ticket = self.ticket_of(decision, by_practice)
+        play = 0 if running.tickets.trusts else play_of(decision)
+        ticket = self.ticket_of(decision, by_practice, play)
         self.count(decision, by_practice)
         running.open_rounds.open(running.rounds)
-        running.keep(ticket if running.tickets.trusts else ticket._replace(play=play_of(decision)))
+        running.keep(ticket)
 
     def observe(self, decision: Decision, value: float) -> None:
         action, ticket = self.awaited(decision)
@@ -407,7 +410,7 @@ class RoundArms(Driver[Round]):
     def update(self, decision: Decision, value: float, metrics: Values) -> None:
         by_practice, ticket = self.enter(decision), None
         if self.running.rails is not None:
-            ticket = self.ticket_of(decision, by_practice)._replace(play=play_of(decision))
+            ticket = self.ticket_of(decision, by_practice, play_of(decision))
         self.learn(self.count(decision, by_practice), value, 0.0)
         self.tell_latest(decision, ticket, metrics)
 

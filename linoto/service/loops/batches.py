@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from linoto.service.errors import Refused, invalid
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.recipe_spec import MOST_WORK
@@ -30,11 +27,7 @@ def check_batch(loop: Loop, count: int) -> None:
         raise invalid(f"decisions must be at most {most} at once in loop {loop.name!r}, got {count}")
 
 
-@contextmanager
-def in_place(place: int) -> Iterator[None]:
-    """Let a refusal name the request that it is about."""
-    try:
-        yield
-    except Refused as refusal:
-        message = f"decisions[{place}]: {refusal.message}"
-        raise Refused(refusal.status, refusal.code, message, refusal.retry_after) from refusal
+def in_place(place: int, refusal: Refused) -> Refused:
+    """A refusal that names the request that it is about."""
+    message = f"decisions[{place}]: {refusal.message}"
+    return Refused(refusal.status, refusal.code, message, refusal.retry_after)

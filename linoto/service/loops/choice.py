@@ -47,7 +47,7 @@ def make_decision(
         likely = (1 - state.holdback) * likely + state.holdback * control.weights.get(played.arm, 0.0)
     compared = control is not None and state.mode == "live"
     lcb, ucb = agent.bounds(played)
-    gain, because = question.explained(agent.theta, played)
+    gain, because = question.explained(agent, played)
     return DecisionMade(
         number=number,
         arm=question.arm(played.arm),

@@ -70,7 +70,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
         Where the round brought its arms they are counted among those, without any that was gone.
         """
         brought = self.action is not None
-        return Decision(
+        return Decision.of(
             arm=self.place(self.arm, removed),
             mode=self.mode,
             source="mixture" if self.source == "practice" and not brought else self.source,

@@ -237,7 +237,9 @@ class Loops:
         Until that decision is pruned (`linoto db prune`): then its key is forgotten, and gets a new one.
         """
         loop = self.get(name)
-        return self._answer(connection, loop, read_request(loop, **asked))
+        request = read_request(loop, **asked)
+        found = None if request.key is None else sql.event_of_key(connection, loop.id, request.key)
+        return self._earlier(loop, request, found) or self._answer(connection, loop, request)
 
     def decide_many(
         self, connection: Connection, name: str, asked: Sequence[Mapping[str, Any]]
@@ -246,40 +248,40 @@ class Loops:
 
         What can be refused beforehand is. What only the decisions before it show is undone.
         """
-        loop = self.get(name)
+        loop, before = self.get(name), self.get(name).state.seq
         check_batch(loop, len(asked))
-        requests, made = list[DecisionRequest](), list[DecisionMade]()
-        for place, each in enumerate(asked):
-            with in_place(place):
-                requests.append(read_request(loop, **each))
-                self._known(connection, loop, requests[-1])
-        before = loop.state.seq
+        keys = [each["key"] for each in asked if each.get("key") is not None]
+        found, requests, made = sql.events_of_keys(connection, loop.id, keys), [], list[DecisionMade]()
+        answered: dict[str, DecisionMade] = {}
         try:
-            for place, request in enumerate(requests):
-                with in_place(place):
-                    made.append(self._answer(connection, loop, request))
+            for each in asked:
+                request = read_request(loop, **each)
+                earlier = self._earlier(loop, request, found.get(request.key or ""))
+                requests.append((request, earlier))
+            for request, earlier in requests:
+                if request.key in answered:
+                    earlier = request.same_as(answered[request.key], loop)
+                made.append(earlier or self._answer(connection, loop, request))
+                if request.key is not None:
+                    answered[request.key] = made[-1]
         except Refused as refusal:
-            refusal.after_draws = loop.state.seq > before
-            raise (Undone(refusal) if refusal.after_draws else refusal) from None
+            named = in_place(len(made) if len(requests) == len(asked) else len(requests), refusal)
+            named.after_draws = loop.state.seq > before
+            raise (Undone(named) if named.after_draws else named) from None
         return made
 
     def draw_anew(self, connection: Connection, name: str) -> None:
         """Draw the next rounds with another key: a refusal may tell what was drawn for those just undone."""
         self.record(connection, self.get(name), DrawnAnew())
 
-    def _known(self, connection: Connection, loop: Loop, request: DecisionRequest) -> DecisionMade | None:
+    def _earlier(self, loop: Loop, request: DecisionRequest, found: bytes | None) -> DecisionMade | None:
         """The decision that the key of a request got before; if there is none, the request is checked."""
-        if request.key is not None:
-            earlier = sql.event_of_key(connection, loop.id, request.key)
-            if earlier is not None:
-                return request.same_as(DECISIONS.decode(earlier), loop)
+        if found is not None:
+            return request.same_as(DECISIONS.decode(found), loop)
         request.check(loop)
         return None
 
     def _answer(self, connection: Connection, loop: Loop, request: DecisionRequest) -> DecisionMade:
-        known = self._known(connection, loop, request)
-        if known is not None:
-            return known
         question = request.now(loop)
         self.close_due(connection, loop, self.closing)
         expires_at = self.now(loop) + loop.spec.window

@@ -79,7 +79,7 @@ class Question(ABC):
         `uncounted` are its plays by arm, where the agent does not count them; `draw` is that of practice.
         """
 
-    def explained(self, theta: Floats, played: Decision) -> tuple[float | None, list[Contribution]]:
+    def explained(self, agent: LoopAgent, played: Decision) -> tuple[float | None, list[Contribution]]:
         """How much more than practice an arm is expected to earn, and which parts of the context say so."""
         return None, []
 
@@ -180,10 +180,11 @@ class ContextQuestion(Question):
         action = tuple(self.actions[arm].tolist())
         return ControlPlay(replace(served, arm=arm, mode="safe", source="practice", action=action), weights)
 
-    def explained(self, theta: Floats, played: Decision) -> tuple[float | None, list[Contribution]]:
+    def explained(self, agent: LoopAgent, played: Decision) -> tuple[float | None, list[Contribution]]:
         """The same; where nobody says what practice does, it is compared with the average of the arms."""
         if played.by_practice:
             return None, []
+        theta = agent.theta
         other = self.actions.mean(axis=0) if played.practice is None else np.array(played.practice)
         difference = np.array(played.action) - other
         return float(theta @ difference), self.because(theta, difference, self.context or {})

@@ -86,10 +86,13 @@ def is_spent(loop: LoopData) -> bool:
 
 def rooms_now(loop: LoopData) -> dict[str, float]:
     """What of each guardrail may still be lost in any round to come, less what restores may have lost."""
+    if not loop.metrics:
+        return {}
     lost = sum(map(lost_by, restores_of(loop))) if loop.state.epochs else 0
     limits = {name: metric.terms.limits for name, metric in loop.metrics.items()}
-    rooms = loop.agent.rooms if limits else {}
-    return {name: room - lost * (limits[name][1] - limits[name][0]) for name, room in rooms.items()}
+    return {
+        name: room - lost * (limits[name][1] - limits[name][0]) for name, room in loop.agent.rooms.items()
+    }
 
 
 def shut_guardrails(loop: LoopData) -> list[str]:

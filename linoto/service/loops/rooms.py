@@ -13,7 +13,7 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice import PracticeTerms
 from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.restores import debt
-from linoto.service.loops.sums import loss_and_left_below_log
+from linoto.service.loops.sums import left_below_log, loss_and_left_below_log
 
 
 class Left(NamedTuple):
@@ -44,9 +44,14 @@ def left_of(terms: PracticeTerms, decided: int, room: float | None) -> Left:
 
 def may_be_chance(loop: Loop) -> bool:
     """Whether the books are below the promise by the log's mean, but not beyond what they leave open."""
-    if loop.practice is not None or loop.watch.per_round is None or left_at_most(loop) < 0:
+    return is_below_mean(loop, left_at_most(loop))
+
+
+def is_below_mean(loop: Loop, most: float) -> bool:
+    """The same where so much is left at the most."""
+    if loop.practice is not None or loop.watch.per_round is None or most < 0:
         return False
-    left = loss_and_left_below_log(loop)[2]
+    left = left_below_log(loop)
     return left is not None and left + debt(loop) < 0
 
 
@@ -56,7 +61,8 @@ def room_left(loop: Loop, room: float | None) -> float | None:
         return room
     if room == -inf and loop.state.model_dropped:
         room = 0.0
-    return min(room, 0.0 if may_be_chance(loop) else left_at_most(loop))
+    left = left_at_most(loop)
+    return min(room, 0.0 if is_below_mean(loop, left) else left)
 
 
 def room_now(loop: Loop) -> float | None:

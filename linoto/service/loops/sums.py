@@ -72,20 +72,33 @@ def loss_and_left_below_log(loop: Loop) -> tuple[float | None, float | None, flo
     interval of that mean, where lost and open ones count as the worst and as the best reward. Open ones have
     neither where rewards have no range, and are left out. None where nothing is promised.
     """
-    closed, lost = loop.state.counted.closed, loop.lost
+    closed, lost, scale = loop.state.counted.closed, loop.lost, loop.watch.scale
     expected, least = expected_and_least(loop, closed)
-    gained = gain(loop, closed, loop.state.counted.rewards, lost)
-    if expected is None or least is None or gained is None:
+    left = left_below_log(loop)
+    if expected is None or least is None or left is None:
         return None, None, None, None
-    scale = loop.watch.scale
     plays = loop.state.counted.plays if scale.bounded else closed
     known = loop.state.counted.rewards - lost * loop.spec.default_reward
     allowed = plays * (loop.watch.per_round or 0.0) + loop.watch.constant
     lower, upper = (end + allowed for end in gain_between(loop, plays, plays - closed + lost, known))
-    most, lost_by_restores = expected - least, debt(loop)  # at the worst; at the best nothing is lost
-    ends_and_now = lower - lost_by_restores, gained + most - lost_by_restores, upper
-    least_left, left, most_left = (min(value, most) for value in ends_and_now)
-    return most, least_left, left, most_left
+    most = expected - least
+    return (
+        most,
+        min(lower - debt(loop), most),
+        left,
+        min(upper, most),
+    )  # at the best no restore has cost anything
+
+
+def left_below_log(loop: Loop) -> float | None:
+    """How much is left now of the loss that is promised at the most; None where nothing is promised."""
+    closed = loop.state.counted.closed
+    expected, least = expected_and_least(loop, closed)
+    gained = gain(loop, closed, loop.state.counted.rewards, loop.lost)
+    if expected is None or least is None or gained is None:
+        return None
+    most = expected - least
+    return min(gained + most - debt(loop), most)
 
 
 def promised(loop: Loop) -> bool:

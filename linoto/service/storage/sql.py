@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from linoto.service.storage.connection import NEVER, Connection, Row
 
 LAST = 2**62  # after every event
 PAGE = 5000  # events read at a time
+MOST_KEYS = 500  # in one statement
 
 
 def one_row(connection: Connection, statement: str, values: Row) -> Row | None:
@@ -132,6 +133,25 @@ def event_of_key(connection: Connection, loop: int, key: str) -> bytes | None:
         (loop, key),
     ).fetchone()
     return None if row is None else row[0]
+
+
+def events_of_keys(connection: Connection, loop: int, keys: Sequence[str]) -> dict[str, bytes]:
+    """The same of many, by key, in a statement for hundreds of them; without those that got nothing."""
+    found, unknown = dict[str, bytes](), list[str]()
+    for key in keys:
+        known = connection.recall(loop, key)
+        if known is None:
+            unknown.append(key)
+        elif known != NEVER:
+            found[key] = known[1]
+    for start in range(0, len(unknown), MOST_KEYS):
+        some = unknown[start : start + MOST_KEYS]
+        found |= connection.execute(
+            "SELECT d.key, e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
+            f"WHERE d.loop = ? AND d.key IN ({', '.join('?' * len(some))})",
+            (loop, *some),
+        )
+    return found
 
 
 def number_of_key(connection: Connection, loop: int, key: str) -> int | None:

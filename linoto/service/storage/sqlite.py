@@ -5,10 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from linoto.service.storage import expected, schema
 from linoto.service.storage.connection import Answered, Keys, Row, Table
@@ -24,7 +24,36 @@ APPEND: dict[Table, str] = {
 
 
 class FileConnection(sqlite3.Connection):
-    """A connection of SQLite: a statement takes microseconds, so each is run as it comes."""
+    """A connection of SQLite: a statement takes microseconds, so each is run as it comes.
+
+    Only rows that are appended wait for the next one, or for the commit: many at once take half the time.
+    """
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._appended: dict[Table, list[Row]] = {}
+
+    def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
+        """One statement, which sees what was appended before."""
+        if self._appended:
+            self._insert()
+        return super().execute(statement, values)
+
+    def executemany(self, statement: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
+        """The same with each of these rows."""
+        if self._appended:
+            self._insert()
+        return super().executemany(statement, rows)
+
+    @property
+    def total_changes(self) -> int:
+        """Rows that were written, or wait."""
+        return super().total_changes + sum(map(len, self._appended.values()))
+
+    def _insert(self) -> None:
+        waiting, self._appended = self._appended, {}
+        for table, rows in waiting.items():
+            super().executemany(APPEND[table], rows)
 
     def stream(self, statement: str, values: Row) -> Iterator[Row]:
         """Rows as they are read."""
@@ -32,7 +61,17 @@ class FileConnection(sqlite3.Connection):
 
     def append(self, table: Table, row: Row) -> None:
         """One more row."""
-        self.execute(APPEND[table], row)
+        self._appended.setdefault(table, []).append(row)
+
+    def commit(self) -> None:
+        """On disk when this returns."""
+        self._insert()
+        super().commit()
+
+    def rollback(self) -> None:
+        """Undo the transaction."""
+        self._appended = {}
+        super().rollback()
 
     def recall(self, loop: int, key: str) -> Answered | None:
         """Nothing: to ask costs as much."""
