@@ -37,7 +37,6 @@ from linoto.core.warm_up import warm_up, warm_up_lists, warm_up_loop
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 MOST_AMONG = 64  # allowed arms that are looked at by themselves
 FIRST_WAIT, WAIT_FOR_FEATURE = 128, 5  # rewards before lists that did not pay are tried again, at the least
-OF_AN_INTERVAL = [kernels.MEAN, kernels.WIDTH, kernels.LCB]
 SCRATCH = [kernels.SCORE, kernels.ROOM, kernels.CHANCE]  # rows of the arms that one decision writes
 
 
@@ -669,11 +668,12 @@ class FixedArms(Driver[Bools | None]):
         index, running = as_arm(arm, self.k), self.running
         if running.lists is not None:
             running.lists.meet(running.params, running.held, index)
-        column, held = running.held.arms[:, index], running.held
+        held, read = running.held, running.held.arms.item
         if kernels.is_shifted(held):
-            return column[kernels.LCB].item(), bounds_of(held._replace(arms=column[:, None]))[1].item()
-        mean, width, least = column[OF_AN_INTERVAL].tolist()
-        return least, mean + self.radius * width
+            alone = held._replace(arms=held.arms[:, [index]])
+            return read(kernels.LCB, index), bounds_of(alone)[1].item()
+        upper = read(kernels.MEAN, index) + self.radius * read(kernels.WIDTH, index)
+        return read(kernels.LCB, index), upper
 
     def bounds(self, decision: Decision) -> tuple[float, float]:
         return self.interval(decision.arm)

@@ -69,22 +69,25 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
 
         Where the round brought its arms they are counted among those, without any that was gone.
         """
-        brought = self.action is not None
-        return Decision.of(
-            arm=self.place(self.arm, removed),
-            mode=self.mode,
-            source="mixture" if self.source == "practice" and not brought else self.source,
-            proposal=self.place(self.favourite, removed),
-            fallback=None if self.fallback is None else self.place(self.fallback, removed),
-            budget=self.budget,
-            round=self.round,
-            control_share=self.control_share,
-            centre=self.centre,
-            centres=None if self.centres is None else tuple(self.centres),
-            changes=0 if brought else changes,
-            action=None if self.action is None else tuple(self.action),
-            practice=None if self.practice_action is None else tuple(self.practice_action),
-        )
+        known: dict[str, Any] = {
+            "arm": self.arm,
+            "mode": self.mode,
+            "proposal": self.favourite,
+            "fallback": self.fallback,
+            "budget": self.budget,
+            "round": self.round,
+            "control_share": self.control_share,
+            "centre": self.centre,
+            "centres": None if self.centres is None else tuple(self.centres),
+        }
+        if self.action is None:
+            source = "mixture" if self.source == "practice" else self.source
+            return Decision.of(**known, source=source, changes=changes)
+        known["source"] = self.source
+        known["arm"], known["proposal"] = self.place(self.arm, removed), self.place(self.favourite, removed)
+        known["fallback"] = None if self.fallback is None else self.place(self.fallback, removed)
+        practice = None if self.practice_action is None else tuple(self.practice_action)
+        return Decision.of(**known, action=tuple(self.action), practice=practice)
 
     def without_person(self, said: Context | None) -> DecisionMade:
         """The decision without who asked, the features made from that, what they explain, and the key.

@@ -97,7 +97,7 @@ def with_key(connection: Connection, loops: list[Loop], key: str) -> list[FoundD
     """The decisions of these loops that were asked for with a key: one lookup per loop."""
     found = []
     for loop in loops:
-        number = sql.number_of_key(connection, loop.id, key)
+        number = sql.numbers_of_keys(connection, loop.id, [key]).get(key)
         if number is not None:
             found += [FoundDecision(loop.name, row) for row in recent(connection, loop, number + 1, 1)]
     return found

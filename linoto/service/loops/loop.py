@@ -149,7 +149,7 @@ class Loop(LoopData):
         state = self.state
         if isinstance(event, ArmsChanged):
             self._apply_arms(event, at)
-        state.seq += 1 + skipped_by(event)
+        state.seq += 1
         state.at = at
         if isinstance(event, DecisionMade):
             self._apply_decision(event)
@@ -181,6 +181,7 @@ class Loop(LoopData):
     def _apply_restore(self, event: LoopRestored) -> None:
         """What came after the backup is not in these books: nobody explores until somebody knows."""
         state = self.state
+        state.seq += skipped_by(event)
         lost = {"missing": event.missing, "costly": event.costly}
         self._begin_epoch(event.epoch, restored_at=state.at, **lost)
         message = restored_text(**lost)
@@ -250,7 +251,7 @@ class Loop(LoopData):
 
     def _play_of(self, event: DecisionMade) -> Decision:
         """A decision as the agent of this loop commits it and learns from it."""
-        return event.as_decision(len(self.agent.changes), self.arms.removed(event.round))
+        return event.as_decision(len(self.arms.changes), self.arms.removed(event.round))
 
     def _totals_of(self, decision: DecisionMade) -> list[RewardTotals]:
         """The totals that a decision counts in."""

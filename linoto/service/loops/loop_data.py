@@ -144,6 +144,14 @@ class LoopData:
         found += [waiting.decision for waiting in islice(self.unmeasured.values(), 1)]
         return min((event for event in found if event), key=lambda event: event.number, default=None)
 
+    def is_over(self, at: float) -> bool:
+        """Whether the window of a decision that is open is over by this time."""
+        for event in self.pending.values():
+            if event.expires_at <= at:
+                return True
+            break
+        return any(waiting.decision.expires_at <= at for waiting in islice(self.unmeasured.values(), 1))
+
     @property
     def open_alarms(self) -> list[Alarm]:
         """The alarms that nobody has answered by setting the loop's mode since."""

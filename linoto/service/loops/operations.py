@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from time import gmtime, perf_counter, strftime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -74,6 +74,19 @@ class RewardResult(msgspec.Struct, omit_defaults=True):
     reward: float | None = None  # the value that stands
     metrics: dict[str, float] | None = None  # the values of guardrails that stand, of those that were told
     message: str | None = None
+
+
+class Report(Protocol):
+    """What is told of a decision, by its id or by its key."""
+
+    @property
+    def decision_id(self) -> str | None: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def reward(self) -> float | None: ...
+    @property
+    def metrics(self) -> Mapping[str, float] | None: ...
 
 
 class Loops:
@@ -159,14 +172,15 @@ class Loops:
                 self.by_name[loop.name] = recover(connection, row)
             del self._changed[loop.id]
 
-    def record(self, connection: Connection, loop: Loop, event: Event) -> None:
-        """One event, in memory and in the transaction."""
+    def record(self, connection: Connection, loop: Loop, event: Event, at: float | None = None) -> None:
+        """One event, in memory and in the transaction; `at` a time that was read before, or now."""
         self._changed[loop.id] = loop
         alarms = len(loop.state.alarms)
-        loop.apply(event, self.now(loop))
+        loop.apply(event, self.now(loop) if at is None else max(at, loop.state.at))
         insert(connection, loop, event)
-        for alarm in loop.state.alarms[alarms:]:
-            self.on_alarm(connection, loop, alarm)
+        if len(loop.state.alarms) > alarms:
+            for alarm in loop.state.alarms[alarms:]:
+                self.on_alarm(connection, loop, alarm)
         if loop.state.seq - loop.snapshot_seq >= self.snapshot_every:
             self.save(connection, loop)
 
@@ -239,7 +253,7 @@ class Loops:
         loop = self.get(name)
         request = read_request(loop, **asked)
         found = None if request.key is None else sql.event_of_key(connection, loop.id, request.key)
-        return self._earlier(loop, request, found) or self._answer(connection, loop, request)
+        return self._earlier(loop, request, found) or self._answer(connection, loop, request, self.now(loop))
 
     def decide_many(
         self, connection: Connection, name: str, asked: Sequence[Mapping[str, Any]]
@@ -252,7 +266,7 @@ class Loops:
         check_batch(loop, len(asked))
         keys = [each["key"] for each in asked if each.get("key") is not None]
         found, requests, made = sql.events_of_keys(connection, loop.id, keys), [], list[DecisionMade]()
-        answered: dict[str, DecisionMade] = {}
+        answered, at = dict[str, DecisionMade](), self.now(loop)
         try:
             for each in asked:
                 request = read_request(loop, **each)
@@ -261,7 +275,7 @@ class Loops:
             for request, earlier in requests:
                 if request.key in answered:
                     earlier = request.same_as(answered[request.key], loop)
-                made.append(earlier or self._answer(connection, loop, request))
+                made.append(earlier or self._answer(connection, loop, request, at))
                 if request.key is not None:
                     answered[request.key] = made[-1]
         except Refused as refusal:
@@ -281,10 +295,13 @@ class Loops:
         request.check(loop)
         return None
 
-    def _answer(self, connection: Connection, loop: Loop, request: DecisionRequest) -> DecisionMade:
+    def _answer(
+        self, connection: Connection, loop: Loop, request: DecisionRequest, at: float
+    ) -> DecisionMade:
         question = request.now(loop)
-        self.close_due(connection, loop, self.closing)
-        expires_at = self.now(loop) + loop.spec.window
+        if loop.is_over(at):
+            self.close_due(connection, loop, self.closing)
+        expires_at = max(at, loop.state.at) + loop.spec.window
         try:
             event = make_decision(
                 loop, question, key=request.key, proposal=request.proposal, expires_at=expires_at
@@ -293,7 +310,7 @@ class Loops:
             if request.proposal is None and loop.agent.rule.draws != NO_DRAWS:  # it tells what was drawn
                 self.record(connection, loop, DrawnAnew())
             raise Refused(409, "no_safe_arm", str(error)) from error
-        self.record(connection, loop, event)
+        self.record(connection, loop, event, at)
         return event
 
     def reward(
@@ -315,15 +332,20 @@ class Loops:
             return result(decision_id, "restored", message=f"{lost.message}: the reward counts for nothing")
         if number is None:
             return result(decision_id, "unknown", message=f"there is no decision {decision_id!r} in {name!r}")
-        self._close_if_over(connection, loop, number)
+        at = self.now(loop)
+        self._close_if_over(connection, loop, number, at)
         found = [] if reward is None else [self._read_reward(connection, loop, number, reward)]
+        if not metrics and found:
+            if found[0].status == "applied" and reward is not None:
+                self.record(connection, loop, RewardRecorded(number, reward, "reported"), at)
+            return found[0]
         stand = sql.metrics_of(connection, loop.id, number) if metrics else {}
         found += [self._read_metric(loop, number, stand, *given) for given in (metrics or {}).items()]
         refused = next((each for each in found if each.code != 200), None)
         if refused is not None or not found:
             return refused or result(decision_id, "invalid", message=NOTHING_TOLD)
         if reward is not None and found[0].status == "applied":
-            self.record(connection, loop, RewardRecorded(number=number, reward=reward, origin="reported"))
+            self.record(connection, loop, RewardRecorded(number, reward, "reported"))
         fresh = {metric: float(value) for metric, value in (metrics or {}).items() if metric not in stand}
         if fresh:
             self.record(connection, loop, MetricsRecorded(number=number, values=fresh))
@@ -339,8 +361,31 @@ class Loops:
         metrics: Mapping[str, float] | None = None,
     ) -> RewardResult:
         """The same for the decision that answered a key."""
+        number = sql.numbers_of_keys(connection, self.get(name).id, [key]).get(key)
+        return self._reward_of_key(connection, name, key, number, reward, metrics)
+
+    def reward_many(self, connection: Connection, name: str, reports: Sequence[Report]) -> list[RewardResult]:
+        """What becomes of each of these, as if they came one after the other."""
+        keys = [report.key for report in reports if report.key is not None]
+        numbers = sql.numbers_of_keys(connection, self.get(name).id, keys)
+        return [
+            self.reward(connection, name, report.decision_id or "", report.reward, report.metrics)
+            if (key := report.key) is None
+            else self._reward_of_key(connection, name, key, numbers.get(key), report.reward, report.metrics)
+            for report in reports
+        ]
+
+    def _reward_of_key(
+        self,
+        connection: Connection,
+        name: str,
+        key: str,
+        number: int | None,
+        reward: float | None,
+        metrics: Mapping[str, float] | None,
+    ) -> RewardResult:
+        """The same for a key that got this decision, if any."""
         loop = self.get(name)
-        number = sql.number_of_key(connection, loop.id, key)
         if number is None:
             message = f"there is no decision with the key {key!r} in {name!r}"
             if may_have_lost(loop, self.now(loop)):
@@ -351,11 +396,11 @@ class Loops:
             return result("", "unknown", message=message)
         return self.reward(connection, name, loop.decision_id(number), reward, metrics)
 
-    def _close_if_over(self, connection: Connection, loop: Loop, number: int) -> None:
-        """Close what is open of a decision whose window is over."""
+    def _close_if_over(self, connection: Connection, loop: Loop, number: int, at: float) -> None:
+        """Close what is open of a decision whose window is over by this time."""
         waiting = loop.unmeasured.get(number)
         decision = loop.pending.get(number) or (waiting and waiting.decision)
-        if decision is not None and self.now(loop) >= decision.expires_at:
+        if decision is not None and at >= decision.expires_at:
             self._close(connection, loop, number)
 
     def _close(self, connection: Connection, loop: Loop, number: int) -> None:
@@ -489,7 +534,7 @@ class Loops:
 
     def is_due(self, loop: Loop) -> bool:
         """Whether a window is over: reads memory only."""
-        return loop.oldest_open is not None and loop.oldest_open.expires_at <= self.now(loop)
+        return loop.is_over(self.now(loop))
 
 
 def stamp(at: float) -> str:

@@ -32,8 +32,11 @@ def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | N
 def gain(loop: Loop, closed: int, rewards: float, lost: int) -> float | None:
     """What the known rewards were more than the log's average would have earned in as many decisions."""
     expected, _ = expected_and_least(loop, closed)
-    if expected is None:
-        return None
+    return None if expected is None else gain_beyond(loop, expected, closed, rewards, lost)
+
+
+def gain_beyond(loop: Loop, expected: float, closed: int, rewards: float, lost: int) -> float:
+    """The same where it is known what the log would have earned in all of them."""
     return rewards - lost * loop.spec.default_reward - expected * (1 - lost / max(closed, 1))
 
 
@@ -94,9 +97,9 @@ def left_below_log(loop: Loop) -> float | None:
     """How much is left now of the loss that is promised at the most; None where nothing is promised."""
     closed = loop.state.counted.closed
     expected, least = expected_and_least(loop, closed)
-    gained = gain(loop, closed, loop.state.counted.rewards, loop.lost)
-    if expected is None or least is None or gained is None:
+    if expected is None or least is None:
         return None
+    gained = gain_beyond(loop, expected, closed, loop.state.counted.rewards, loop.lost)
     most = expected - least
     return min(gained + most - debt(loop), most)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from linoto.service.storage.connection import NEVER, Connection, Row
+from linoto.service.storage.connection import NEVER, Answered, Connection, Row
 
 LAST = 2**62  # after every event
 PAGE = 5000  # events read at a time
@@ -137,30 +137,39 @@ def event_of_key(connection: Connection, loop: int, key: str) -> bytes | None:
 
 def events_of_keys(connection: Connection, loop: int, keys: Sequence[str]) -> dict[str, bytes]:
     """The same of many, by key, in a statement for hundreds of them; without those that got nothing."""
-    found, unknown = dict[str, bytes](), list[str]()
-    for key in keys:
-        known = connection.recall(loop, key)
-        if known is None:
-            unknown.append(key)
-        elif known != NEVER:
-            found[key] = known[1]
-    for start in range(0, len(unknown), MOST_KEYS):
-        some = unknown[start : start + MOST_KEYS]
+    known, unknown = recalled(connection, loop, keys)
+    found = {key: body for key, (_, body) in known.items()}
+    for some in parts(unknown):
+        places = ", ".join("?" * len(some))
         found |= connection.execute(
             "SELECT d.key, e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
-            f"WHERE d.loop = ? AND d.key IN ({', '.join('?' * len(some))})",
+            f"WHERE d.loop = ? AND d.key IN ({places})",
             (loop, *some),
         )
     return found
 
 
-def number_of_key(connection: Connection, loop: int, key: str) -> int | None:
-    """The decision that answered this key."""
-    known = connection.recall(loop, key)
-    if known is not None:
-        return None if known == NEVER else known[0]
-    row = one_row(connection, "SELECT number FROM decisions WHERE loop = ? AND key = ?", (loop, key))
-    return None if row is None else int(row[0])
+def numbers_of_keys(connection: Connection, loop: int, keys: Sequence[str]) -> dict[str, int]:
+    """The decisions that answered these keys, by key, in a statement for hundreds of them."""
+    known, unknown = recalled(connection, loop, keys)
+    found = {key: number for key, (number, _) in known.items()}
+    for some in parts(unknown):
+        places = ", ".join("?" * len(some))
+        select = f"SELECT key, number FROM decisions WHERE loop = ? AND key IN ({places})"
+        found |= connection.execute(select, (loop, *some))
+    return found
+
+
+def recalled(connection: Connection, loop: int, keys: Sequence[str]) -> tuple[dict[str, Answered], list[str]]:
+    """What is known of keys without a statement, and those of which nothing is."""
+    found = {key: connection.recall(loop, key) for key in keys}
+    known = {key: answer for key, answer in found.items() if answer is not None and answer != NEVER}
+    return known, [key for key, answer in found.items() if answer is None]
+
+
+def parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """As many as one statement takes."""
+    return (keys[start : start + MOST_KEYS] for start in range(0, len(keys), MOST_KEYS))
 
 
 # -- decisions and rewards

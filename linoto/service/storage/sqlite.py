@@ -61,7 +61,10 @@ class FileConnection(sqlite3.Connection):
 
     def append(self, table: Table, row: Row) -> None:
         """One more row."""
-        self._appended.setdefault(table, []).append(row)
+        rows = self._appended.get(table)
+        if rows is None:
+            rows = self._appended[table] = []
+        rows.append(row)
 
     def commit(self) -> None:
         """On disk when this returns."""

@@ -140,17 +140,15 @@ def answer_to(result: RewardResult) -> ASGIApp:
     return JsonResponse(result)
 
 
-@route(post, "/loops/{name:str}/rewards", "writer")
-async def reward_many(request: AnyRequest, name: LoopName, data: Json[RewardBatch]) -> RewardResults:
+@route(post, "/loops/{name:str}/rewards", "writer", responses=responses_with(RewardResults))
+async def reward_many(request: AnyRequest, name: LoopName, data: Json[RewardBatch]) -> ASGIApp:
     """Report many rewards; each gets its own answer."""
     loops = loops_of(request)
     for place, each in enumerate(data.rewards):  # before any is recorded
         each.check(f"rewards[{place}]: ")
 
-    def job(connection: Connection) -> list[RewardResult]:
-        return [each.record(loops, connection, name) for each in data.rewards]
-
-    return RewardResults(await write(request, job, keys=keys_of(name, data.rewards)))
+    keys = keys_of(name, data.rewards)
+    return JsonResponse(RewardResults(await write(request, loops.reward_many, name, data.rewards, keys=keys)))
 
 
 HANDLERS = (
