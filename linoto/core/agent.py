@@ -180,7 +180,7 @@ class Agent:
         driver = self.driver
         asked = driver.question(allowed, **question)
         wanted = None if proposal is None else driver.as_arm(proposal, asked, "proposal")
-        index = as_arm(arm, driver.offered(asked).size)
+        index = as_arm(arm, driver.arms_in(asked))
         return odds.propensity(driver, index, asked, wanted, redraws, rng)
 
     def practice_propensity(
@@ -188,7 +188,7 @@ class Agent:
     ) -> float:
         """How likely practice's draw is this arm: where a coin is thrown, the fallback is drawn."""
         asked = self.driver.question(allowed, **question)
-        return self.driver.practice_chance(as_arm(arm, self.driver.offered(asked).size), asked)
+        return self.driver.practice_chance(as_arm(arm, self.driver.arms_in(asked)), asked)
 
     def play_safe(self, decision: Decision) -> Decision:
         """What is safe in place of the decision just made.

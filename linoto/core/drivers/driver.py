@@ -189,6 +189,10 @@ class Driver(ABC, Generic[Q]):
     def offered(self, asked: Q) -> Bools:
         """(k,) the arms that may be played."""
 
+    def arms_in(self, asked: Q) -> int:
+        """How many arms a round has."""
+        return self.offered(asked).size
+
     @abstractmethod
     def affordable(self, asked: Q) -> Bools:
         """(k,) those of them that the gate would accept, after a decision."""

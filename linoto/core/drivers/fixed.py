@@ -368,6 +368,9 @@ class FixedArms(Driver[Bools | None]):
     def offered(self, asked: Bools | None) -> Bools:
         return self.present if asked is None else asked
 
+    def arms_in(self, asked: Bools | None) -> int:
+        return self.k
+
     def affordable(self, asked: Bools | None) -> Bools:
         return np.asarray((self.running.state.arms[kernels.ROOM] > 0) & self.offered(asked))
 
@@ -553,12 +556,10 @@ class FixedArms(Driver[Bools | None]):
         plays = Counter[tuple[int, bool]]()
         for decision in decisions:
             ticket = self.awaited(decision)
-            mixture = decision.by_practice if ticket is None else ticket.mixture
-            plays[credit(decision, self.running.held.counts, mixture)] += 1
+            plays[credit(decision, self.running.held.counts, ticket and ticket.mixture)] += 1
         for (arm, mixture), count in plays.items():
-            owed = self.running.held.counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm]
-            if count > owed:
-                raise ValueError(f"decisions must be at most the {owed} of arm {arm} that await their reward")
+            if count > self.running.held.counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm]:
+                raise ValueError(f"decisions must await their reward, got {count} of arm {arm}: too many")
 
     def credited(self, decision: Decision | int, ticket: Ticket | None) -> tuple[int, bool]:
         """Whose reward this is, which is not awaited any more: the arm, and whether it was the mixture's."""

@@ -29,10 +29,12 @@ class History(Struct):
     points: list[Point] = field(default_factory=list)
     stride: int = 1
 
+    def wants(self, closed: int) -> bool:
+        """Whether a point after so many closed decisions is kept."""
+        return closed % self.stride == 0
+
     def add(self, point: Point) -> None:
-        """Keep the point if it is a multiple of the stride."""
-        if point.closed % self.stride:
-            return
+        """Keep a point that is wanted."""
         self.points.append(point)
         if len(self.points) > MOST_POINTS:
             self.stride *= 2

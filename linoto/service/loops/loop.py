@@ -202,12 +202,12 @@ class Loop(LoopData):
         self.certificate = replace(self.agent.amended(self.first_certificate), changes=texts)
 
     def _apply_decision(self, event: DecisionMade) -> None:
-        state = self.state
+        state, play = self.state, self._play_of(event)
         if event.counted:
-            self.agent.commit(self._play_of(event))
+            self.agent.commit(play)
         else:
             state.uncounted[event.arm] += 1
-        open_in_books(self, event)
+        open_in_books(self, event, play)
         open_metrics(self, event)
         state.plays[event.arm] += 1
         if in_order(self):
@@ -227,12 +227,13 @@ class Loop(LoopData):
 
     def _apply_reward(self, event: RewardRecorded) -> None:
         state = self.state
-        decision = self.pending.pop(event.number)
+        decision, lost = self.pending.pop(event.number), is_lost(self, event)
+        play = self._play_of(decision)
         if decision.counted:
-            learn = self.agent.lose if is_lost(self, event) else self.agent.observe
-            learn(self._play_of(decision), event.reward)
+            learn = self.agent.lose if lost else self.agent.observe
+            learn(play, event.reward)
             state.learned += 1
-        moved = close_in_books(self, decision, None if is_lost(self, event) else event.reward)
+        moved = close_in_books(self, decision, play, None if lost else event.reward)
         default, unheard = event.origin == "default", is_unheard(self, event)
         for totals in self._totals_of(decision):
             totals.add(event.reward, default=default, unheard=unheard)
@@ -245,7 +246,7 @@ class Loop(LoopData):
                 start=self.reference,
                 limits=self.limits,
             )
-        if decision.counted:
+        if decision.counted and state.history.wants(state.counted.closed):
             state.history.add(self.now())
         check_claims(self, decision, event, moved)
 

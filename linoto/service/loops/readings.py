@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from linoto.core.decisions import Decision
 from linoto.service.loops.books import Entry
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.ledgers import to_read
@@ -42,26 +43,25 @@ def draw_of(loop: LoopData, event: DecisionMade) -> Draw | None:
     return Draw(event.control_chance, event.group == "holdback", event.lift_centre, loop.limits)
 
 
-def open_in_books(loop: LoopData, event: DecisionMade) -> None:
-    """A decision is made: its reward is to come."""
+def open_in_books(loop: LoopData, event: DecisionMade, play: Decision) -> None:
+    """A decision is made: its reward is to come; `play` is the same as the agent knows it."""
     entry = entry_of(loop, event)
-    coin = enter_coin(loop, event, None)
+    coin = enter_coin(loop, play, None)
     if entry is not None:
         loop.state.books.open(entry, coin)
 
 
-def close_in_books(loop: LoopData, decision: DecisionMade, reward: float | None) -> bool:
+def close_in_books(loop: LoopData, decision: DecisionMade, play: Decision, reward: float | None) -> bool:
     """Its reward, None if it is lost; whether more is closed now of books that hold every decision."""
     entry = entry_of(loop, decision)
-    coin = () if reward is None else enter_coin(loop, decision, reward)
+    coin = () if reward is None else enter_coin(loop, play, reward)
     return entry is not None and loop.state.books.close(entry, reward, coin) and in_order(loop)
 
 
-def enter_coin(loop: LoopData, event: DecisionMade, reward: float | None) -> Sequence[float]:
+def enter_coin(loop: LoopData, play: Decision, reward: float | None) -> Sequence[float]:
     """A play, or its reward, in the books of the coin: what these grow by."""
-    if loop.ledger is None or event.control_share is None:
-        return ()
-    return loop.ledger.enter(event.as_decision(), reward)
+    ledger = None if play.control_share is None else loop.ledger
+    return () if ledger is None else ledger.enter(play, reward)
 
 
 # -- evidence
