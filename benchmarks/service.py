@@ -135,7 +135,7 @@ def load(port: int, work: Any, seconds: float) -> tuple[float, list[float]]:
     return len(all_lags) / seconds, all_lags
 
 
-def make_loop(port: int, k: int = 100, d: int = 20) -> None:
+def make_loop(port: int, k: int = 100, d: int = 20, *, name: str = "bench", policy: Any = None) -> None:
     rng = np.random.default_rng(0)
     actions = rng.standard_normal((k, d))
     actions /= np.linalg.norm(actions, axis=1, keepdims=True)
@@ -143,12 +143,12 @@ def make_loop(port: int, k: int = 100, d: int = 20) -> None:
     pulls[:10] = 20
     spec = {
         "arms": [{"name": f"arm {i}", "features": row} for i, row in enumerate(actions.tolist())],
-        "policy": linoto.to_dict(linoto.Gated(gate=linoto.Tolerance(epsilon=0.1))),
+        "policy": linoto.to_dict(policy or linoto.Gated(gate=linoto.Tolerance(epsilon=0.1))),
         "offline": {"pulls": pulls.tolist(), "reward_sums": (0.5 * pulls).tolist()},
         "default_reward": 0.0,
     }
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    ask(connection, "PUT", "/v1/loops/bench", spec)
+    ask(connection, "PUT", f"/v1/loops/{name}", spec)
     connection.close()
 
 
