@@ -5,74 +5,74 @@ Nothing is promised here: whatever is proposed, the gate and its coin decide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
-from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core import kernels
+from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.guardrail import Guardrail
+from linoto.core.kernels import Told
 
 MOST_FEATURES = 256  # with more, an explorer is not told: a round would take longer than without guardrails
-OPTIMISM = 1.5  # standard errors in favour of an arm
-PATIENCE = 500  # rounds in which what may still be lost could be spent
 
 
 class Estimates:
     """A ridge estimate of every guardrail, as the difference to what was first thought of practice."""
 
-    def __init__(self, guardrails: Sequence[Guardrail], d: int, ridge: float = 1.0) -> None:
-        self.ridge = ridge  # in the unit of squared features: the policy's, where it says one
-        self.limits = np.array([rail.limits for rail in guardrails])  # (m, 2) more is better
+    def __init__(self, guardrails: Sequence[Guardrail], d: int, ridge: float) -> None:
+        self.ridge = ridge  # in the unit of squared features
         known = [np.mean(rail.limits) if rail.mean is None else rail.turn * rail.mean for rail in guardrails]
-        self.start = np.array(known, dtype=np.float64)  # (m,)
-        self.rates = np.array([rail.rate for rail in guardrails])
-        self.inverse: Floats = np.repeat(np.eye(d)[None] / ridge, len(guardrails), axis=0)  # (m, d, d) of V
-        self.sums: Floats = np.zeros((len(guardrails), d))
-        self.is_told = False  # whether anything is known
+        m, limits = len(guardrails), np.zeros((6, len(guardrails)))
+        limits[[kernels.LOW, kernels.HIGH]] = np.array([rail.limits for rail in guardrails]).T
+        limits[kernels.START], limits[kernels.RATE] = known, [rail.rate for rail in guardrails]
+        self.told = Told(
+            limits=limits,
+            inverse=np.repeat(np.eye(d)[None] / ridge, m, axis=0),
+            theta=np.zeros((m, d)),
+            scratch=np.zeros((2, d)),
+            accepted=np.zeros(0, np.int64),
+        )
+        self.is_known = False  # whether anything was told
 
     @property
     def d(self) -> int:
         """The number of features."""
-        return int(self.sums.shape[1])
+        return int(self.told.theta.shape[1])
 
     def learn(self, action: Floats, place: int, value: float) -> None:
         """One value of a guardrail, O(d^2)."""
-        inverse = self.inverse[place]
-        step = inverse @ action
-        inverse -= np.outer(step, step / (1.0 + action @ step))
-        self.sums[place] += (value - self.start[place]) * action
-        self.is_told = True
+        kernels.told_learn(self.told, place, np.array(action), float(value))
+        self.is_known = True
 
-    def grown(self, places: Ints, d: int) -> Estimates:
-        """The same with d features: those known so far are at these places, of others nothing is known."""
-        found = copy(self)
-        found.inverse, found.sums = (
-            np.repeat(np.eye(d)[None] / self.ridge, len(self.sums), axis=0),
-            np.zeros((len(self.sums), d)),
-        )
-        found.inverse[:, places[:, None], places] = self.inverse
-        found.sums[:, places] = self.sums
-        return found
+    @contextmanager
+    def in_loop(self, most: int) -> Iterator[Told]:
+        """What the kernels learn from for a while: every value of a round at once, of at `most` so many arms.
 
-    @np.errstate(over="ignore", invalid="ignore")
-    def among(self, actions: Floats, practice: Floats, rooms: Floats) -> Bools:
-        """(k,) the actions (k, d) that may do no more harm than can be afforded, compared with practice (d,).
-
-        `rooms` (m,) are what of each guardrail may still be lost. What cannot be computed may be accepted.
+        Metrics that know the same plays have one V.
         """
-        found: Bools = np.ones(len(actions), np.bool_)
-        for place, (low, high) in enumerate(self.limits):
-            inverse = self.inverse[place]
-            theta = inverse @ self.sums[place]
-            means = actions @ theta
-            variance = np.maximum(np.einsum("kd,kd->k", actions @ inverse, actions), 0.0)
-            value = np.clip(self.start[place] + means, low, high)
-            spread = (high - value) * (value - low) + (high - low) ** 2 * variance / 4
-            gain = means - practice @ theta + OPTIMISM * np.sqrt(spread * variance)
-            found &= (gain >= -self.slack(place, float(rooms[place]))) | ~np.isfinite(gain)
+        inverse = self.told.inverse
+        shared = bool((inverse[1:] == inverse[0]).all())
+        yield self.told._replace(accepted=np.zeros(most, np.int64), shared=int(shared))
+        if shared:
+            inverse[1:] = inverse[0]
+        self.is_known = True
+
+    def grown(self, guardrails: Sequence[Guardrail], places: Ints, d: int) -> Estimates:
+        """The same with d features: those known so far are at these places, of others nothing is known."""
+        found = Estimates(guardrails, d, self.ridge)
+        found.told.inverse[:, places[:, None], places] = self.told.inverse
+        found.told.theta[:, places] = self.told.theta
+        found.is_known = self.is_known
         return found
 
-    def slack(self, place: int, room: float) -> float:
-        """How much worse than practice an arm may be: what the rate brings, and the room in some rounds."""
-        return float(self.rates[place] + max(room, 0.0) / PATIENCE)
+    def among(self, actions: Floats, weights: Floats, books: Records) -> Bools:
+        """(k,) the actions (k, d) that may do no more harm than can be afforded; practice plays by weights.
+
+        `books` have what of each guardrail may still be lost. What cannot be computed may be accepted.
+        """
+        rows, accepted = np.array(actions, order="C"), np.empty(len(actions), np.int64)
+        kernels.told_compare(self.told, rows, np.array(weights, dtype=np.float64))
+        kernels.told_accept(self.told, books, rows, accepted)
+        return np.asarray(accepted == 1)

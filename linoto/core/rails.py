@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -48,12 +49,11 @@ def settle(round: int, tickets: Tickets, awaiting: OpenRounds, rails: Rails | No
 class Rails:
     """What every guardrail has counted so far, and which of its values are still to come."""
 
-    def __init__(self, guardrails: tuple[Guardrail, ...], params: Records) -> None:
-        self.guardrails, self.params = guardrails, params
+    def __init__(self, guardrails: tuple[Guardrail, ...], params: Records, confidence: Confidence) -> None:
+        self.guardrails, self.params, self.confidence = guardrails, params, confidence
         self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
         self.open_rounds = [OpenRounds() for _ in guardrails]
-        self.estimates: Estimates | None = None
-        self.ridge = 1.0  # of the estimates
+        self.estimates: Estimates | None = None  # what explorers are told
         self.places = {rail.name: place for place, rail in enumerate(guardrails)}
         if not is_only_looking():
             warm_up_rails()
@@ -64,8 +64,7 @@ class Rails:
         if not guardrails:
             return None
         params = np.zeros(len(guardrails), dtype=kernels.PARAMS)
-        rails, delta = cls(guardrails, params), share_of(confidence, guardrails).delta
-        rails.ridge = confidence.ridge or 1.0  # where it is not said, as if actions had about length 1
+        rails, delta = cls(guardrails, params, confidence), share_of(confidence, guardrails).delta
         for rail, p, books in zip(guardrails, params, rails.books, strict=True):
             bounded = Confidence(noise="bounded", reward_range=rail.limits, delta=delta)
             p["noise"] = bounded.scale
@@ -83,10 +82,9 @@ class Rails:
 
     def accepted(self, actions: Floats, weights: Floats) -> Bools:
         """(k,) the actions (k, d) that every guardrail may accept; practice plays them by weights (k,)."""
-        if self.estimates is None or not self.estimates.is_told:
+        if self.estimates is None or not self.estimates.is_known:
             return np.ones(len(actions), np.bool_)
-        practice = weights @ actions / max(float(weights.sum()), 1e-300)
-        return self.estimates_for(actions.shape[1]).among(actions, practice, self.books["room"])
+        return self.estimates.among(actions, weights, self.books)
 
     def learn(self, action: Floats, values: Values) -> None:
         """What was told of an action (d,)."""
@@ -96,13 +94,13 @@ class Rails:
     def estimates_for(self, d: int) -> Estimates:
         """What is known of every guardrail, for so many features."""
         if self.estimates is None:
-            self.estimates = Estimates(self.guardrails, d, self.ridge)
+            self.estimates = Estimates(self.guardrails, d, self.confidence.ridge_for(d))
         return self.estimates
 
     def grow(self, places: Ints, d: int) -> None:
         """Go on with d features, of which those known so far are at these places."""
         if self.estimates is not None:
-            self.estimates = self.estimates.grown(places, d) if d <= MOST_FEATURES else None
+            self.estimates = self.estimates.grown(self.guardrails, places, d) if d <= MOST_FEATURES else None
 
     # -- a round
 
@@ -198,10 +196,21 @@ class Rails:
         kernels.rails_measure(self.params, looked, unthrown)
         return {rail.name: float(room) for rail, room in zip(self.guardrails, looked["room"], strict=True)}
 
-    def in_world(self, means: Floats, draws: Floats) -> kernels.Rails:
-        """What the kernels play in a known world, where these are the means and the draws of each metric."""
+    @contextmanager
+    def in_world(
+        self, means: Floats, draws: Floats, rows: Floats, weights: Floats, most: int
+    ) -> Iterator[kernels.Rails]:
+        """What the kernels play in a known world, where these are the means and the draws of each metric.
+
+        Explorers are told by the rows (arms, d), where these have features; practice plays them by weights. A
+        round has at `most` so many arms.
+        """
         ranges = [(rail.turn, rail.reward_range[0], np.ptp(rail.reward_range)) for rail in self.guardrails]
-        return kernels.Rails(self.params, self.books, means, draws, np.array(ranges).T.copy())
+        world = self.params, self.books, means, draws, np.array(ranges).T.copy()
+        tells = rows.shape[1] > 0
+        estimates = self.estimates_for(rows.shape[1]) if tells else Estimates(self.guardrails, 0, 1.0)
+        with estimates.in_loop(most) as told:
+            yield kernels.Rails(*world, told, rows, weights)
 
     # -- keeping
 
@@ -218,8 +227,8 @@ class Rails:
             rounds.save(part, bits)
             arrays |= {f"rails.{place}.{name}": array for name, array in bits.items()}
         header["rails"] = parts
-        if self.estimates is not None and self.estimates.is_told:
-            arrays["rails.inverse"], arrays["rails.sums"] = self.estimates.inverse, self.estimates.sums
+        if self.estimates is not None and self.estimates.is_known:
+            arrays["rails.inverse"], arrays["rails.theta"] = self.estimates.told[1:3]
 
     def load(self, header: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         """Read them back."""
@@ -229,10 +238,12 @@ class Rails:
         for name in stored.dtype.names:
             if name in (self.books.dtype.names or ()):
                 self.books[name] = stored[name]
-        if "rails.sums" in arrays:
-            self.estimates = Estimates(self.guardrails, arrays["rails.sums"].shape[1], self.ridge)
-            self.estimates.inverse, self.estimates.sums = arrays["rails.inverse"], arrays["rails.sums"]
-            self.estimates.is_told = True
+        if "rails.inverse" in arrays:
+            inverse = arrays["rails.inverse"]
+            found = self.estimates_for(inverse.shape[1])
+            sums = arrays.get("rails.sums")  # version 0.3.0 kept them
+            theta = arrays["rails.theta"] if sums is None else np.einsum("mij,mj->mi", inverse, sums)
+            found.told.inverse[:], found.told.theta[:], found.is_known = inverse, theta, True
         for place, part in enumerate(header["rails"]):
             bits = {"open": arrays[f"rails.{place}.open"]} if f"rails.{place}.open" in arrays else {}
             rounds = int(self.books[place]["rounds"])

@@ -135,6 +135,21 @@ def warm_up_rails() -> None:
         kernels.rails_measure(params, books, run)
         kernels.rails_commit(params, books, run, False)
         kernels.rails_observe(params, books, 0, 0, 0.0, 0.0, 0.0, False)
+        one, square = np.ones(1), np.ones((1, 1))
+        told = kernels.Told(
+            np.ones((6, 1)), np.ones((1, 1, 1)), square, np.ones((2, 1)), np.ones(1, np.int64)
+        )
+        kernels.told_learn(told, 0, one, 0.0)
+        kernels.told_compare(told, square, one)
+        kernels.told_accept(told, books, square, np.ones(1, np.int64))
+
+
+@cache
+def warm_up_proposals(shift: Part = None) -> None:
+    """Load (or compile) what an explorer that is told of guardrails needs in contexts."""
+    with announced():
+        params, state, _ = tiny_round(None, shift)
+        kernels.context_propose(params, state, np.ones((1, 1)), np.ones(1, np.int64), 1, shift)
 
 
 def warm_up_usual() -> None:

@@ -10,12 +10,16 @@ import pytest
 
 import linoto
 from linoto import Confidence, Control, Gated, Greedy, Guardrail, LinTS, LinUCB, Moments, Offline, SquareCB
+from linoto.core import kernels
 from linoto.core.acceptable import MOST_FEATURES, Estimates
+from linoto.core.arrays import Bools, Floats
 from linoto.core.coins import KeyedCoins
+from linoto.core.snapshots import read_snapshot
 
 LOG = Offline(pulls=[60, 40, 0, 0], reward_sums=[18.0, 12.0, 0.0, 0.0])
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0))
 RAIL = Guardrail("complaints", reward_range=(0, 1), lower_is_better=True, budget=30, mean=0.03)
+UP = replace(RAIL, lower_is_better=False)
 CLICKED, COMPLAINED = np.array([0.3, 0.3, 0.6, 0.45]), np.array([0.03, 0.03, 0.5, 0.02])
 EXPLORERS: dict[str, Any] = {
     "ucb": LinUCB(scale=0.25),
@@ -29,6 +33,13 @@ EXPLORERS: dict[str, Any] = {
 def policy(explorer: Any = EXPLORERS["ucb"], **other: Any) -> Gated:
     options: dict[str, Any] = {"gate": Control(budget=40.0), "guardrails": [RAIL], **other}
     return Gated(explorer=explorer, confidence=CLICKS, **options)
+
+
+def accepted(estimates: Estimates, actions: Floats, room: float) -> Bools:
+    """What may be proposed where practice plays the first arm, and so much of the metric may be lost."""
+    books = np.zeros(1, kernels.RUN)
+    books["room"] = room
+    return estimates.among(actions, np.arange(len(actions)) == 0, books)
 
 
 class InRounds:
@@ -113,30 +124,38 @@ def test_what_may_be_proposed_does_not_depend_on_the_unit_of_features(scale: flo
     """With a ridge in the same unit: scaled by a power of 2, no bit changes."""
     rng = np.random.default_rng(0)
     actions = rng.standard_normal((8, 4))
-    plain, scaled = Estimates([RAIL], 4), Estimates([RAIL], 4, scale**2)
+    plain, scaled = Estimates([RAIL], 4, 1.0), Estimates([RAIL], 4, scale**2)
     for _ in range(300):
         arm = int(rng.integers(8))
         value = -float(rng.random() < (0.5 if arm == 2 else 0.03))
         plain.learn(actions[arm], 0, value)
         scaled.learn(scale * actions[arm], 0, value)
-    rooms = np.array([20.0])
-    found = plain.among(actions, actions[0], rooms)
+    found = accepted(plain, actions, 20.0)
     assert 0 < found.sum() < 8
-    assert (scaled.among(scale * actions, scale * actions[0], rooms) == found).all()
-    confidence = replace(CLICKS, ridge=scale**2, bound=2 / scale)
+    assert (accepted(scaled, scale * actions, 20.0) == found).all()
+
+
+@pytest.mark.parametrize("ridge", [None, 0.25])
+@pytest.mark.parametrize("scale", [2.0**-10, 1.0, 2.0**10])
+def test_the_ridge_of_guardrails_is_that_of_the_reward(scale: float, ridge: float | None) -> None:
+    """Where none is said too: it follows the bound, and with it the unit of features."""
+    stated = None if ridge is None else ridge * scale**2
+    confidence = replace(CLICKS, ridge=stated, bound=2 / scale)
     agent = Gated(gate=Control(budget=40.0), confidence=confidence, guardrails=[RAIL]).start(
         scale * np.eye(4), LOG, rng=0
     )
-    assert agent.running.rails is not None and agent.running.rails.estimates_for(4).ridge == scale**2
+    assert agent.running.rails is not None
+    found = agent.running.rails.estimates_for(4).ridge
+    assert found == agent.running.params[0]["ridge"] == (0.25 * scale**2 if ridge is None else stated)
 
 
 @pytest.mark.parametrize("scale", [1e40, 1e160])
 def test_what_cannot_be_computed_may_be_proposed(scale: float) -> None:
-    estimates, actions = Estimates([RAIL], 3), scale * np.ones((2, 3))
-    estimates.sums[:], estimates.inverse[:] = np.nan, np.inf
-    assert estimates.among(actions, actions[0], np.array([20.0])).all()
-    estimates.sums[:], estimates.inverse[:] = -1.0, -np.eye(3)  # by rounding below 0
-    assert estimates.among(actions, actions[0], np.array([20.0])).all()
+    estimates, actions = Estimates([RAIL], 3, 1.0), scale * np.ones((2, 3))
+    estimates.told.theta[:], estimates.told.inverse[:] = np.nan, np.inf
+    assert accepted(estimates, actions, 20.0).all()
+    estimates.told.theta[:], estimates.told.inverse[:] = -1.0, -np.eye(3)  # by rounding below 0
+    assert accepted(estimates, actions, 20.0).all()
 
 
 @every_kind
@@ -196,17 +215,18 @@ def test_restored_at_any_round_it_proposes_the_same(kind: str, name: str) -> Non
 def test_what_is_known_is_a_ridge_regression() -> None:
     """An oracle solves it anew; new features change nothing of what is known."""
     rng, rows = np.random.default_rng(0), np.random.default_rng(1).normal(size=(40, 3))
-    values, estimates = rng.random(40), Estimates([replace(RAIL, lower_is_better=False)], 3)
+    values, estimates = rng.random(40), Estimates([UP], 3, 1.0)
     for row, value in zip(rows[:20], values, strict=False):
         estimates.learn(row, 0, value)
-    estimates = estimates.grown(np.array([0, 2, 3]), 4)
+    estimates = estimates.grown([UP], np.array([0, 2, 3]), 4)
     wide = np.insert(rows, 1, 0.0, axis=1)
     wide[20:, 1] = rng.normal(size=20)
     for row, value in zip(wide[20:], values[20:], strict=True):
         estimates.learn(row, 0, value)
     gram = np.eye(4) + wide.T @ wide
-    np.testing.assert_allclose(estimates.inverse[0], np.linalg.inv(gram), atol=1e-12)
-    np.testing.assert_allclose(estimates.sums[0], wide.T @ (values - 0.03), atol=1e-12)
+    np.testing.assert_allclose(estimates.told.inverse[0], np.linalg.inv(gram), atol=1e-12)
+    solved = np.linalg.solve(gram, wide.T @ (values - 0.03))
+    np.testing.assert_allclose(estimates.told.theta[0], solved, atol=1e-12)
 
 
 @pytest.mark.parametrize("turn", [1.0, -1.0])
@@ -216,14 +236,14 @@ def test_what_is_not_known_is_accepted_and_what_is_worse_is_not(turn: float) -> 
         rail = Guardrail(
             "m", reward_range=(0, unit), lower_is_better=turn < 0, budget=20 * unit, mean=unit / 2
         )
-        estimates, arms, practice = Estimates([rail], 3), np.eye(3), np.array([1.0, 0.0, 0.0])
+        estimates, arms = Estimates([rail], 3, 1.0), np.eye(3)
         for _ in range(300):
             for arm, value in ((0, 0.5), (1, 0.5 - 0.2 * turn)):
                 estimates.learn(arms[arm], 0, turn * unit * value)
-        assert estimates.among(arms, practice, np.array([20 * unit])).tolist() == [True, False, True]
-        accepting = Estimates([replace(rail, rate=0.3 * unit)], 3)
-        accepting.inverse, accepting.sums = estimates.inverse, estimates.sums
-        assert accepting.among(arms, practice, np.array([20 * unit])).all()
+        assert accepted(estimates, arms, 20 * unit).tolist() == [True, False, True]
+        accepting = Estimates([replace(rail, rate=0.3 * unit)], 3, 1.0)
+        accepting.told.inverse[:], accepting.told.theta[:] = estimates.told.inverse, estimates.told.theta
+        assert accepted(accepting, arms, 20 * unit).all()
 
 
 @every_kind
@@ -246,6 +266,69 @@ def test_arms_may_come_and_go(kind: str) -> None:
         decision = agent.decide(**asked)
         agent.update(decision, 0.5, {"complaints": float(t % 3 == 0)})
     assert agent.running.rails.estimates.d == agent.d
+
+
+REFUNDS = Guardrail("refunds", reward_range=(0, 5), lower_is_better=True, budget=150, mean=0.2)
+REFUNDED = np.array([0.2, 0.3, 0.1, 0.2])
+
+
+def compiled(kind: str, agent: Any, n: int, draws: Floats) -> Any:
+    """What an agent plays in a compiled loop, its draws (3, n) being those of reward and metrics."""
+    means = CLICKED if kind == "fixed arms" else np.tile(CLICKED, n)
+    world = {} if kind == "fixed arms" else world_of(n)
+    besides = (
+        (COMPLAINED, REFUNDED) if kind == "fixed arms" else (np.tile(COMPLAINED, n), np.tile(REFUNDED, n))
+    )
+    metrics = {"complaints": (besides[0], draws[1]), "refunds": (besides[1], draws[2])}
+    return agent.play_rounds(means, draws[0], bernoulli=True, metrics=metrics, **world)
+
+
+def world_of(n: int) -> dict[str, Any]:
+    practice = LOG.pulls / LOG.total
+    return {
+        "ends": 4 * np.arange(1, n + 1),
+        "actions": np.tile(np.eye(4), (n, 1)),
+        "weights": np.tile(practice, n),
+    }
+
+
+def by_hand(agent: Any, draws: Floats, missing: int = 0) -> tuple[list[int], list[int]]:
+    """The same by asking round by round; every so many rounds, one of the values is `missing`."""
+    arms, proposals = [], []
+    for t, (click, complaint, refund) in enumerate(draws.T):
+        decision = agent.decide()
+        arms.append(decision.arm)
+        proposals.append(decision.proposal)
+        values = {
+            "refunds": 5.0 * (refund * 5 < REFUNDED[decision.arm]),
+            "complaints": float(complaint < COMPLAINED[decision.arm]),
+        }
+        if missing and t % missing == 0:
+            del values["refunds"]
+        agent.update(decision, float(click < CLICKED[decision.arm]), values)
+    return arms, proposals
+
+
+@every_kind
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_compiled_rounds_are_told_as_those_by_hand_are(kind: str, name: str) -> None:
+    """Bit for bit, after rounds in which metrics know the same plays and after some in which they do not."""
+    rails, rng = {"guardrails": [RAIL, REFUNDS]}, np.random.default_rng(5)
+    loop, hand = (started(kind, EXPLORERS[name], 7, **rails) for _ in range(2))
+    proposed: list[int] = []
+    for n, missing in ((250, 0), (40, 3), (120, 0)):
+        draws = rng.random((3, n))
+        arms, proposals = by_hand(hand, draws, missing)
+        if missing:
+            assert by_hand(loop, draws, missing)[0] == arms
+        else:
+            assert compiled(kind, loop, n, draws).arms.tolist() == arms
+        proposed += proposals
+    assert loop.rooms == hand.rooms
+    known = [read_snapshot(agent.snapshot())[1] for agent in (loop, hand)]
+    assert all((known[0][part] == known[1][part]).all() for part in ("rails.inverse", "rails.theta"))
+    assert (known[0]["rails.inverse"][0] != known[0]["rails.inverse"][1]).any()
+    assert proposed[-120:].count(2) < 6  # it is clicked most, and annoys
 
 
 def test_where_features_are_many_an_explorer_is_not_told_and_rounds_are_compiled() -> None:

@@ -455,8 +455,7 @@ class FixedArms(Driver[Bools | None]):
         known = as_world(means, draws, self.k, guardrails=self.composition.guardrails, **world)
         if known.bernoulli or known.draws.size:
             check_rewards(self.running.params, *known.extent)
-        asks = self.own or self.tells_explorer
-        return ask_in_world(cast(AnyAgent, agent), known) if asks else self.play_compiled(known)
+        return ask_in_world(cast(AnyAgent, agent), known) if self.own else self.play_compiled(known)
 
     def play_compiled(self, world: World) -> Rounds:
         """What these arms play in a world, block by block."""
@@ -477,8 +476,8 @@ class FixedArms(Driver[Bools | None]):
                 start += self.play_in_lists(*now, *played)
                 continue
             randoms = self.random_rows(part.stop - start), self.coin_rows(part.stop - start)
-            rails = self.rails_in(world, part)
-            kernels.play(running.params, running.held, *now, *randoms, *played, rails, *self.parts)
+            with self.rails_in(world, part) as rails:
+                kernels.play(running.params, running.held, *now, *randoms, *played, rails, *self.parts)
             start = part.stop
         return rounds
 
@@ -491,13 +490,18 @@ class FixedArms(Driver[Bools | None]):
             self.give_lists_up()
         return count
 
-    def rails_in(self, world: World, part: slice) -> kernels.Rails | None:
+    @contextmanager
+    def rails_in(self, world: World, part: slice) -> Iterator[kernels.Rails | None]:
         """The guardrails of these rounds as the kernels play them."""
         rails, metrics = self.running.rails, world.metrics
         if rails is None:
-            return None
+            yield None
+            return
         means = np.stack([metric.means for metric in metrics], axis=1)
-        return rails.in_world(means, np.stack([metric.draws[part] for metric in metrics], axis=1))
+        draws = np.stack([metric.draws[part] for metric in metrics], axis=1)
+        told = self.compared(None) if self.tells_explorer else (np.empty((0, 0)), np.empty(0))
+        with rails.in_world(means, draws, *told, self.k) as found:
+            yield found
 
     def action_of(self, decision: Any, ticket: Ticket) -> Floats:
         return np.asarray(self.compared(None)[0][ticket.play])

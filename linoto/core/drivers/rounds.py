@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import sqrt
 from typing import Any, cast
@@ -42,7 +43,7 @@ from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.tickets import Ticket, play_of
 from linoto.core.validation import as_arm, as_floats, exact, rounded_up
-from linoto.core.warm_up import warm_up_context_loop, warm_up_contexts
+from linoto.core.warm_up import warm_up_context_loop, warm_up_contexts, warm_up_proposals
 
 
 class RoundArms(Driver[Round]):
@@ -77,6 +78,8 @@ class RoundArms(Driver[Round]):
         self.known_vectors: tuple[Decision, Floats, Floats] | None = None  # those of the latest decision
         if not is_only_looking():
             warm_up_contexts(self.coin, self.shift)
+            if self.tells_explorer:
+                warm_up_proposals(self.shift)
 
     @classmethod
     def begin(
@@ -228,24 +231,11 @@ class RoundArms(Driver[Round]):
 
     def proposed_among(self, asked: Round) -> int:
         """What the explorer proposes of the arms that guardrails accept."""
-        accepted = np.flatnonzero(self.acceptable(asked))
-        if accepted.size == asked.offered:
+        accepted = self.acceptable(asked)
+        if accepted.all():
             return -1
-        running, state = self.running, self.running.state
-        places = None if asked.places is None else asked.places[accepted]
-        running.state = kernels.with_arms(state, np.ascontiguousarray(asked.actions[:, accepted]), places)
-        scratch, nobody = np.empty(running.state.actions.shape), np.zeros(accepted.size)
-        nobody[0] = 1.0
-        kernels.context_decide(
-            running.params, running.state, scratch, nobody, accepted.size, -1, self.coin, self.shift
-        )
-        proposal = int(accepted[running.run["proposal"]])
-        chances = running.state.arms[kernels.CHANCE].copy()
-        running.state = kernels.with_arms(state, asked.actions, asked.places)
-        running.state.arms[kernels.CHANCE] = 0.0
-        running.state.arms[kernels.CHANCE, accepted] = chances
-        running.state.run["coin_thrown"] = 0
-        return proposal
+        table = self.running.params, self.running.state, self.whitened, accepted.astype(np.int64)
+        return int(kernels.context_propose(*table, asked.offered, self.shift))
 
     def compared(self, asked: Round) -> tuple[Floats, Floats]:
         return asked.columns[:, : asked.offered].T, asked.weights[: asked.offered]
@@ -536,7 +526,7 @@ class RoundArms(Driver[Round]):
         self.check_given(given, draws, bernoulli)
         metrics = as_metrics(named, self.composition.guardrails, means, draws.size)
         check_metrics(metrics, bernoulli)
-        if self.own or self.tells_explorer:
+        if self.own:
             return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli, metrics)
         return self.play_compiled(given, draws, bernoulli, metrics)
 
@@ -564,19 +554,27 @@ class RoundArms(Driver[Round]):
         played = Rounds(*np.empty((3, ends.size), dtype=np.int64))
         actions = given.actions if self.order is None else self.order.inside(given.actions)
         table = ends, actions, normalised(ends, given.weights), given.means, draws, bernoulli
-        scratch, rails = np.empty((2, self.d * most)), self.rails_in(metrics)
-        kernels.context_play(
-            *(running.params, running.state, *table, randoms, coin_rows, scratch, *played),
-            *(rails, self.coin, self.shift),
-        )
+        scratch = np.empty((2, self.d * most))
+        with self.rails_in(metrics, given, most) as rails:
+            kernels.context_play(
+                *(running.params, running.state, *table, randoms, coin_rows, scratch, *played),
+                *(rails, self.coin, self.shift),
+            )
         return played
 
-    def rails_in(self, metrics: tuple[Metric, ...]) -> kernels.Rails | None:
-        """The guardrails of a known world as the kernels play them."""
+    @contextmanager
+    def rails_in(
+        self, metrics: tuple[Metric, ...], given: GivenRounds, most: int
+    ) -> Iterator[kernels.Rails | None]:
+        """The guardrails of a known world as the kernels play them, in rounds of at `most` so many arms."""
         if self.running.rails is None:
-            return None
+            yield None
+            return
         means = np.stack([metric.means for metric in metrics], axis=1)
-        return self.running.rails.in_world(means, np.stack([metric.draws for metric in metrics], axis=1))
+        draws = np.stack([metric.draws for metric in metrics], axis=1)
+        rows = np.array(given.actions, order="C") if self.tells_explorer else np.empty((0, 0))
+        with self.running.rails.in_world(means, draws, rows, np.empty(0), most) as found:
+            yield found
 
     # -- items that come and go
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from linoto.core.kernels.lists import *  # noqa: F403
     from linoto.core.kernels.rails import *  # noqa: F403
     from linoto.core.kernels.rounds import *  # noqa: F403
+    from linoto.core.kernels.told import *  # noqa: F403
 
 COMPILED = {  # what Python calls, by file
     "estimate": ("combine", "dot", "tally"),
@@ -52,6 +53,7 @@ COMPILED = {  # what Python calls, by file
         "context_decide",
         "context_observe",
         "context_play",
+        "context_propose",
         "context_follow",
         "context_widen",
         "cut_arms",
@@ -59,6 +61,7 @@ COMPILED = {  # what Python calls, by file
         "frame_arms",
         "measure_all",
     ),
+    "told": ("told_accept", "told_compare", "told_learn"),
 }
 
 

@@ -25,6 +25,8 @@ CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands
 LOG_START = 8.0  # the same for the reference: this part of the log's rows
 TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
 GAP = -np.expm1(-TILT)  # 1 - exp(-l): constants once compiled
+OPTIMISM = 1.5  # standard errors in favour of an arm of which guardrails do not know enough
+PATIENCE = 500.0  # rounds in which what may still be lost of a guardrail could be spent
 NEWTON_STEPS = 40  # at most: three or four are enough from where the last reward left off
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
 UCB, THOMPSON, GREEDY, GIVEN, RARE, SQUARE_CB, LOGISTIC = range(7)  # explorer; GIVEN, RARE: scores kept
@@ -480,6 +482,21 @@ def with_history(h: Lists) -> Lists:
     return h._replace(**grown)
 
 
+LOW, HIGH, START, RATE, PRACTISED, VALUE = range(6)  # of Told.limits
+
+
+class Told(NamedTuple):
+    """What explorers know of guardrails: a ridge regression of every metric, more being better."""
+
+    limits: Floats  # (6, m) the range, what was first thought of practice, the rate; scratch: what practice
+    # is thought to be now, less that, and the value that is told
+    inverse: Floats  # (m, d, d) of V
+    theta: Floats  # (m, d) of values less what was first thought
+    scratch: Floats  # (2, d) a step, and what practice does on average
+    accepted: Ints  # (k,) scratch
+    shared: int = 0  # 1: all metrics know the same plays, and the first V is that of each
+
+
 class Rails(NamedTuple):
     """Guardrails in a known world: their parameters, their books, and what every arm does to each metric."""
 
@@ -488,6 +505,9 @@ class Rails(NamedTuple):
     means: Floats  # (segments, m, k) as people wrote them; (arms, m) where rounds bring their own arms
     draws: Floats  # (n, m) noise, or uniforms for values of two kinds
     scales: Floats  # (3, m) -1 where lower is better, else 1; the low end of the range; its width
+    told: Told  # without features where the explorer is not told
+    rows: Floats  # (k, d) all arms, in the order of what is told
+    weights: Floats  # (k,) practice's; not read where rounds bring their own
 
 
 def allocate(

@@ -27,7 +27,7 @@ from linoto.core.kernels.estimate import (
     update_factor,
 )
 from linoto.core.kernels.explorers import best, keep_scores
-from linoto.core.kernels.gates import bound_arm, is_baseline
+from linoto.core.kernels.gates import bound_arm, is_baseline, measure_room
 from linoto.core.kernels.layout import (
     ALLOWED,
     BUDGET,
@@ -67,6 +67,7 @@ from linoto.core.kernels.layout import (
     STEP,
     SUMS,
     THETA,
+    VALUE,
     VARIANCE,
     WIDTH,
     WORK,
@@ -77,6 +78,7 @@ from linoto.core.kernels.layout import (
 )
 from linoto.core.kernels.ledger import enter_play, enter_reward, open_ledger, secure_surplus
 from linoto.core.kernels.rails import rails_commit, rails_measure, rails_observe, rails_value
+from linoto.core.kernels.told import learn_metrics, propose_told, told_compare
 
 
 @inner
@@ -378,13 +380,20 @@ def play(
     """Play n rounds against a known world: the loop of Algorithm 1."""
     p, r = params[0], s.run[0]
     segment = 0
+    if rails is not None and rails.told.theta.shape[1] > 0:
+        told_compare(rails.told, rails.rows, rails.weights)
     for t in range(draws.size):
         while segment + 1 < starts.size and starts[segment + 1] <= first + t:
             segment += 1
-        mean = means[segment]
+        mean, proposal = means[segment], -1
         if rails is not None:
             rails_measure(rails.params, rails.books, s.run)
-        arm = decide(params, s, -1, coin, ledger, shift, own, extras, model, budget)
+            if rails.told.theta.shape[1] > 0:
+                told, rows, weights = rails.told, rails.rows, rails.weights
+                if coin is None:
+                    measure_room(p, s, ledger, shift, own, model, budget)
+                proposal = propose_told(params, s, told, rails.books, rows, weights, shift, extras, extras)
+        arm = decide(params, s, proposal, coin, ledger, shift, own, extras, model, budget)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
         if rails is not None:
@@ -405,3 +414,6 @@ def play(
                 value = rails_value(rails, j, rails.means[segment, j, arm], rails.draws[t, j], two_point)
                 centre = rails.books[j].entry_centre
                 rails_observe(rails.params, rails.books, j, r.entry, r.entry_share, centre, value, mixture)
+                rails.told.limits[VALUE, j] = value
+            if rails.told.theta.shape[1] > 0:
+                learn_metrics(rails.told, 0, rails.books.size, rails.rows[arm])

@@ -82,6 +82,7 @@ from linoto.core.kernels.layout import (
     THE_MODEL,
     THETA,
     UCB,
+    VALUE,
     VARIANCE,
     WIDTH,
     WORK,
@@ -92,6 +93,7 @@ from linoto.core.kernels.layout import (
 )
 from linoto.core.kernels.layout import lost_row as where_lost
 from linoto.core.kernels.rails import rails_commit, rails_measure, rails_observe, rails_value
+from linoto.core.kernels.told import learn_metrics, propose_among, propose_told, told_compare
 
 lost_row = inner(where_lost)
 
@@ -389,6 +391,13 @@ def measure_all(params: Records, s: State, whitened: Floats, shift: Part) -> Non
 
 
 @inner
+def draw_for_arms(p: Any, s: State) -> None:
+    """What the explorer draws for every arm, if it does."""
+    if p.draws == SCORE_DRAWS:
+        draw_scores(s.vectors[NORMALS, 0], s.arms[GIVEN_SCORES])
+
+
+@inner
 def draw_scores(seed: float, scores: Floats) -> None:
     """Uniform scores from one uniform number (splitmix64): how many arms come is not known before."""
     state = np.uint64(seed * 9007199254740992.0)  # 2^53
@@ -461,12 +470,37 @@ def context_decide(
 
     `weights` (k,) are practice's; they are all 0 where there is none. `whitened` (d, k) is scratch.
     """
-    p, r = params[0], s.run[0]
-    if r.coin_thrown == 1:
-        return int(r.arm)
-    if r.behind == 1 and (p.by_model == 1 or p.loan_from == THE_MODEL):
+    if s.run[0].coin_thrown == 1:
+        return int(s.run[0].arm)
+    look_at_arms(params, s, whitened, shift)
+    return decide_measured(params, s, weights, offered, proposal, coin, shift)
+
+
+@inner
+def look_at_arms(params: Records, s: State, whitened: Floats, shift: Part) -> None:
+    """What is known of the arms of this round."""
+    p = params[0]
+    if s.run[0].behind == 1 and (p.by_model == 1 or p.loan_from == THE_MODEL):
         follow(s)
     measure_all(params, s, whitened, shift)
+
+
+@compiled
+def context_propose(
+    params: Records, s: State, whitened: Floats, accepted: Ints, offered: int, shift: Part
+) -> int:
+    """What the explorer proposes of the accepted arms (k,), of which it destroys the marks."""
+    look_at_arms(params, s, whitened, shift)
+    draw_for_arms(params[0], s)
+    return propose_among(params, s, accepted, offered, shift, None, 1)
+
+
+@inner
+def decide_measured(
+    params: Records, s: State, weights: Floats, offered: int, proposal: int, coin: Part, shift: Part
+) -> int:
+    """Decide about arms that were looked at."""
+    p, r = params[0], s.run[0]
     score, room = s.arms[SCORE], s.arms[ROOM]
     mix_arms(s, weights, s.vectors[XBAR])
     if coin is None:
@@ -476,8 +510,7 @@ def context_decide(
         for a in range(offered, room.size):
             room[a] = -inf
     if proposal < 0:
-        if p.draws == SCORE_DRAWS:
-            draw_scores(s.vectors[NORMALS, 0], s.arms[GIVEN_SCORES])
+        draw_for_arms(p, s)
         score_arms(p, s, offered, shift, None, 1)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
@@ -635,9 +668,16 @@ def context_play(
         cut_arms(actions[begin : ends[t]], table[PLACE], border, columns)
         counts = s.counts.reshape(-1)[: len(COUNT_ROWS) * k].reshape((len(COUNT_ROWS), k))
         now = State(columns, s.square, s.vectors, table, counts, s.run)
+        look_at_arms(params, now, whitened, shift)
+        proposal, practised = -1, weights[begin : ends[t]]
         if rails is not None:
             rails_measure(rails.params, rails.books, s.run)
-        arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1, coin, shift)
+            if rails.told.theta.shape[1] > 0:
+                told, books, offered = rails.told, rails.books, rails.rows[begin : ends[t]]
+                told_compare(told, offered, practised)
+                draw_for_arms(params[0], now)
+                proposal = propose_told(params, now, told, books, offered, practised, shift, None, 1)
+        arm = decide_measured(params, now, practised, k, proposal, coin, shift)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mean = means[begin + arm]
         reward = mean + draws[t]
@@ -658,4 +698,7 @@ def context_play(
                 value = rails_value(rails, j, rails.means[begin + arm, j], rails.draws[t, j], two_point)
                 centre = rails.books[j].entry_centre
                 rails_observe(rails.params, rails.books, j, r.entry, r.entry_share, centre, value, mixture)
+                rails.told.limits[VALUE, j] = value
+            if rails.told.theta.shape[1] > 0:
+                learn_metrics(rails.told, 0, rails.books.size, rails.rows[begin + arm])
         begin = ends[t]
