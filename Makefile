@@ -31,8 +31,9 @@ help: ## show this list
 demo: $(DEMO_READY) ## real flights: who may take over, and at what risk
 	@$(BIN)/linoto demo
 
-# Each worker takes whole files until it is idle, then tests of the others.
-WORKERS ?= 2
+# Each worker takes whole files until it is idle, then tests of the others. One more than two cores have to do:
+# many tests of the service wait for a server, a lock or a pause.
+WORKERS ?= 3
 test: $(READY) ## the tests, the examples in docstrings, the snippets of the docs
 	@$(BIN)/pytest $(PLUGINS) -n $(WORKERS) --dist worksteal $(TESTS)
 

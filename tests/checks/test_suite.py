@@ -125,7 +125,7 @@ def test_both_ways_are_compared_for_every_kind_of_gate_that_has_them() -> None:
 
 
 @pytest.mark.parametrize("policy", ONE_HOT, ids=str)
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 def test_policies_of_one_hot_arms_obey_every_law_about_such_arms(policy: Any) -> None:
     assert check_policy(policy) == laws_for(policy, without=OF_SHARED_FEATURES)
 
@@ -141,13 +141,13 @@ def one_of_each(policies: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("policy", one_of_each(DETERMINISTIC), ids=str)
-@pytest.mark.few(7)
+@pytest.mark.few(5)
 def test_deterministic_policies_obey_every_law(policy: Any) -> None:
     assert check_policy(policy, skip=MEMORY) == laws_for(policy, without=MEMORY)
 
 
 @pytest.mark.parametrize("policy", one_of_each(RANDOMISED) + BY_ARM, ids=str)
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 def test_randomised_policies_and_those_of_single_arms_obey_every_law_but_symmetry(policy: Any) -> None:
     assert check_policy(policy, skip=MEMORY) == laws_for(policy, without=[*MEMORY, *SYMMETRY])
 
