@@ -1,4 +1,4 @@
-"""The same reductions and sweeps on threads, or on a Dask cluster: the same bits either way.
+"""The same reductions and sweeps on threads, in processes, or on a Dask cluster: the same bits either way.
 
 Nothing here depends on who finishes first. Parts are added in the order in which they are given, and results
 are handed out in that order: one process, many threads and a cluster that loses a worker agree bit for bit.
@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from logging import CRITICAL
+from multiprocessing import get_context
 from operator import add
+from signal import SIG_IGN, SIGINT, signal
 from typing import Any, Literal, Protocol, TypeVar
 
 from linoto.core.offline import Offline
@@ -23,6 +26,10 @@ from linoto.core.validation import check_choice, check_count
 Track = Callable[[int, int], None]
 """Progress: called with the number of items that are done and the number of all."""
 AHEAD = 4  # tasks handed out ahead of the one waited for, per worker: memory does not grow with the sweep
+THREADS_DO = (
+    3  # runs at a time from which on the interpreter's lock, held for a fifth of a run, is waited for
+)
+POOLS: dict[tuple[int, int], ProcessPoolExecutor] = {}  # by process and jobs: one takes 1.5 s to start
 # Heard on this machine only. Without a dashboard the scheduler still serves its health page, at port 8787
 # unless told otherwise, and a second cluster would complain: so at any free port.
 PRIVATE: dict[str, Any] = {
@@ -40,29 +47,34 @@ class Submit(Protocol):
     def __call__(self, function: Callable[..., Any], /, *arguments: Any) -> Any: ...
 
 
+KINDS = ("threads", "processes", "dask")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Where work is done: on threads of this process, or on a Dask cluster.
+    """Where work is done: on threads of this process, in processes of this machine, or on a Dask cluster.
 
-    "dask" uses the cluster whose scheduler has this address, or without one starts `jobs` processes on this
-    machine and stops them afterwards; functions and items must then pickle, and `linoto` must be installed
-    where the workers are. The results are the same bits either way.
+    Kernels leave the interpreter to others, the rest of a run does not: above three at a time "processes" are
+    faster. They stay for the next sweep until Python ends, and a script that uses them has its work below
+    `if __name__ == "__main__":`. "dask" uses the cluster whose scheduler has this address, or without one
+    starts `jobs` processes on this machine and stops them afterwards; `linoto` must be installed where the
+    workers are. Functions and items must pickle for both. The results are the same bits either way.
 
     >>> Engine(jobs=2)
     Engine(kind='threads', jobs=2, scheduler=None)
     """
 
-    kind: Literal["threads", "dask"] = "threads"
+    kind: Literal["threads", "processes", "dask"] = "threads"
     jobs: int | None = None  # calls at a time; None: one for each core
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("kind", self.kind, ("threads", "dask"))
+        check_choice("kind", self.kind, KINDS)
         if self.jobs is not None:
             check_count("jobs", self.jobs)
         if self.scheduler is not None and self.kind != "dask":
             raise ValueError(
-                f"scheduler must be None where threads of this machine do the work, got {self.scheduler!r}: "
+                f"scheduler must be None where this machine does the work, got {self.scheduler!r}: "
                 "kind='dask' uses a cluster"
             )
 
@@ -73,7 +85,20 @@ class Engine:
 
     def open(self) -> AbstractContextManager[tuple[Submit, int]]:
         """What starts a call, and how many run at a time."""
-        return threads(self.workers) if self.kind == "threads" else cluster(self.scheduler, self.workers)
+        if self.kind == "dask":
+            return cluster(self.scheduler, self.workers)
+        return processes(self.workers) if self.many_processes else threads(self.workers)
+
+    @property
+    def many_processes(self) -> bool:
+        """Whether calls are made in other processes of this machine; one at a time is made here."""
+        return self.kind == "processes" and self.workers > 1
+
+    @classmethod
+    def for_runs(cls, kind: str | None, *, jobs: int | None, scheduler: str | None) -> Engine:
+        """The engine that was asked for, or for runs the faster one of threads and processes."""
+        usual = "processes" if (jobs or cores()) > THREADS_DO and scheduler is None else "threads"
+        return cls(kind=kind or usual, jobs=jobs, scheduler=scheduler)  # type: ignore[arg-type]
 
 
 THREADS = Engine()
@@ -120,9 +145,16 @@ def map_cells(
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], engine: Engine) -> Generator[Result]:
     """Keep a window of calls under way, and hand out the oldest."""
     waiting: deque[Any] = deque()
+    left = iter(items)
+    if (
+        engine.many_processes
+    ):  # the first one here, so that kernels are compiled once and the others load them
+        for item in left:
+            yield function(item)
+            break
     with engine.open() as (submit, workers):
         try:
-            for item in items:
+            for item in left:
                 waiting.append(submit(function, item))
                 if len(waiting) > AHEAD * workers:
                     yield take_oldest(waiting)
@@ -163,6 +195,27 @@ def threads(jobs: int) -> Iterator[tuple[Submit, int]]:
     """Calls on threads of this process: the kernels release the interpreter."""
     with ThreadPoolExecutor(jobs) as pool:
         yield pool.submit, jobs
+
+
+@contextmanager
+def processes(jobs: int) -> Iterator[tuple[Submit, int]]:
+    """Calls in processes of this machine, each with an interpreter of its own."""
+    key = os.getpid(), jobs
+    if key not in POOLS:
+        POOLS[key] = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=leave_ctrl_c)
+    try:
+        yield POOLS[key].submit, jobs
+    except BrokenProcessPool:
+        POOLS.pop(key).shutdown(wait=False)
+        raise RuntimeError(
+            "a process that made a call ended: is there memory enough, and is the work of the script below "
+            'if __name__ == "__main__":?'
+        ) from None
+
+
+def leave_ctrl_c() -> None:
+    """Ctrl-C is for the process that waits: it takes what the others have started."""
+    signal(SIGINT, SIG_IGN)
 
 
 @contextmanager

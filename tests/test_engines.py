@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from linoto import LinOtO, LinUCB, Offline
-from linoto.engines import PRIVATE, Engine, map_cells, reduce_offline, tracked
+from linoto.engines import POOLS, PRIVATE, Engine, map_cells, reduce_offline, tracked
 from linoto.experiments.run import all_cells, run_cell, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 
@@ -150,6 +150,81 @@ def test_progress_is_told_from_the_start_and_after_the_use_of_each_result() -> N
         told.append(item)
     assert told == [(3, 5), "a", (4, 5), "b", (5, 5)]
     assert list(tracked("ab", None, total=2)) == ["a", "b"]
+
+
+# -- processes --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_processes() -> Iterator[Engine]:
+    """Two that stay for the sweeps of these tests."""
+    yield Engine(kind="processes", jobs=2)
+    POOLS.pop((os.getpid(), 2)).shutdown()
+
+
+def test_processes_give_the_bits_of_a_single_one_and_stay_for_the_next_sweep(two_processes: Engine) -> None:
+    found = reduce_offline([partial(part, i) for i in range(PARTS)], engine=two_processes)
+    assert bits(found) == bits(one_by_one())
+    first, *others = map_cells(pid_of, range(20), engine=two_processes)
+    assert first == os.getpid()  # what it compiles, the others load
+    assert os.getpid() not in others and len(set(others)) == 2
+    assert set([*map_cells(pid_of, range(20), engine=two_processes)][1:]) <= set(others)
+    assert set(map_cells(pid_of, range(3), engine=Engine(kind="processes", jobs=1))) == {os.getpid()}
+
+
+def test_an_experiment_has_the_same_bits_on_any_number_of_threads_and_processes(
+    two_processes: Engine,
+) -> None:
+    policies = {"LinOtO": LinOtO(), "LinUCB": LinUCB()}
+    setting = Setting(name="small", k=10, d=3, m=30, logged_arms=4, horizon=50, policies=policies)
+    experiment = Experiment(name="sweep", settings=(setting,))
+    engines = [Engine(jobs=1), Engine(jobs=3), two_processes]
+    one, *others = [list(run_experiment(experiment, runs=3, engine=engine).columns()) for engine in engines]
+    for other in others:
+        for mine, yours in zip(one, other, strict=True):
+            assert mine.keys() == yours.keys()
+            assert all(np.array_equal(mine[name], yours[name]) for name in mine)
+
+
+def raise_for(i: int) -> int:
+    if i == 3:
+        raise ValueError("part 3 must be readable, got nonsense")
+    return i
+
+
+def test_a_call_that_raises_in_a_process_ends_the_sweep_and_not_the_process(two_processes: Engine) -> None:
+    with pytest.raises(ValueError, match="part 3 must be readable"):
+        list(map_cells(raise_for, range(100), engine=two_processes))
+    assert list(map_cells(abs, [-1, -2], engine=two_processes)) == [1, 2]
+
+
+def die_elsewhere(home: int) -> int:
+    if os.getpid() != home:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return home
+
+
+def test_a_process_that_dies_is_said_in_one_sentence_and_the_next_sweep_has_others() -> None:
+    engine = Engine(kind="processes", jobs=2)
+    POOLS.pop((os.getpid(), 2), None)
+    with pytest.raises(RuntimeError, match="a process that made a call ended"):
+        list(map_cells(die_elsewhere, [os.getpid()] * 3, engine=engine))
+    assert list(map_cells(abs, [-1, -2], engine=engine)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "jobs", "expected"),
+    [
+        (None, 3, "threads"),
+        (None, 4, "processes"),
+        ("threads", 16, "threads"),
+        ("processes", 2, "processes"),
+    ],
+)
+def test_runs_are_played_in_processes_where_threads_would_wait_for_the_lock(
+    kind: str | None, jobs: int, expected: str
+) -> None:
+    assert Engine.for_runs(kind, jobs=jobs, scheduler=None).kind == expected
 
 
 # -- a real cluster ---------------------------------------------------------------------------------------
@@ -301,12 +376,12 @@ def test_importing_the_engines_does_not_import_dask() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "spark"}, "kind must be one of 'threads', 'dask', got 'spark'"),
+        ({"kind": "spark"}, "kind must be one of 'threads', 'processes', 'dask', got 'spark'"),
         ({"jobs": 0}, "jobs must be a whole number >= 1, got 0"),
         ({"jobs": "two"}, "jobs must be a whole number >= 1, got 'two'"),
         (
             {"scheduler": "tcp://x:1"},
-            "scheduler must be None where threads of this machine do the work, got 'tcp://x:1'",
+            "scheduler must be None where this machine does the work, got 'tcp://x:1'",
         ),
     ],
 )

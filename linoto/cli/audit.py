@@ -105,7 +105,7 @@ def add_what_is_judged(command: Parser) -> None:
     add_amounts(command, alpha=False)
     add_horizon(command)
     add_rewards(command, "from the log")
-    add_engine(command, jobs="threads that read")
+    add_engine(command, jobs="threads that read", runs=False)
 
 
 def run_audit(arguments: argparse.Namespace) -> None:

@@ -58,7 +58,7 @@ def add_compare(commands: Commands) -> None:
     compare.add_argument(
         "--against", metavar="LABEL", help="whom the others are compared with (default: the first)"
     )
-    add_runner_options(compare, out="linoto-compare")
+    add_runner_options(compare, out="linoto-compare", curves=False)
     compare.set_defaults(run=run_compare, refuse=compare.error)
 
 

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 SHORT = 24  # characters in which parts of a sentence are named in the terminal; the report names them all
 
 
-def add_runner_options(command: Parser, *, out: str, runs: int = 5) -> None:
+def add_runner_options(command: Parser, *, out: str, runs: int = 5, curves: bool = True) -> None:
     """What every experiment can be told."""
     command.add_argument("--runs", type=positive, default=runs, help="independent runs of each policy")
     command.add_argument("--seed", type=seed, default=0, help="of everything random")
     add_engine(command, jobs="runs at a time")
     command.add_argument("--out", type=Path, default=Path(out), help="folder for everything written")
     command.add_argument("--resume", action="store_true", help="keep the runs already finished there")
+    if curves:
+        command.add_argument(
+            "--csv", action="store_true", help="write the curves as CSV too (default: Parquet)"
+        )
     command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -98,7 +102,15 @@ def publish(
 
     with_bounds = getattr(arguments, "bounds", False)
     line = f"{command} --runs {arguments.runs} --seed {arguments.seed}{' --bounds' if with_bounds else ''}"
-    paths = write_report(results, checked, arguments.out, title=title, command=line, with_bounds=with_bounds)
+    paths = write_report(
+        results,
+        checked,
+        arguments.out,
+        title=title,
+        command=line,
+        with_bounds=with_bounds,
+        as_csv=arguments.csv,
+    )
     if arguments.json:
         tables = {result.experiment.name: result.table() for result in results}
         found = [one.to_dict() for one in checked]

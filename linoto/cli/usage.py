@@ -174,11 +174,15 @@ def add_json(command: Parser) -> None:
     command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
-def add_engine(command: Parser, *, jobs: str) -> None:
-    """Where work is done: on threads here, or on a cluster."""
+def add_engine(command: Parser, *, jobs: str, runs: bool = True) -> None:
+    """Where work is done: here, or on a cluster. `runs` hold the interpreter's lock at times."""
     command.add_argument("--jobs", type=positive, help=f"{jobs} (default: one per core)")
+    usual = "threads up to 3 at a time, processes above" if runs else "threads"
     command.add_argument(
-        "--engine", choices=("threads", "dask"), default="threads", help="where work is done"
+        "--engine",
+        choices=("threads", "processes", "dask"),
+        default=None if runs else "threads",
+        help=f"where work is done (default: {usual})" if runs else "where work is done",
     )
     command.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: one of its own)")
 
@@ -187,7 +191,7 @@ def engine_of(arguments: argparse.Namespace) -> Engine:
     """The engine that was asked for."""
     from linoto.engines import Engine
 
-    return Engine(kind=arguments.engine, jobs=arguments.jobs, scheduler=arguments.scheduler)
+    return Engine.for_runs(arguments.engine, jobs=arguments.jobs, scheduler=arguments.scheduler)
 
 
 def option_again(action: argparse.Action, value: Any) -> list[str]:

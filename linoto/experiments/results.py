@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.codec import finite
@@ -74,19 +76,28 @@ class Results:
 
     def table(self) -> list[dict[str, Any]]:
         """Final values with standard errors, one row for each setting and policy."""
+        return list(self._table)
+
+    @cached_property
+    def _table(self) -> list[dict[str, Any]]:
         return [self._row(setting, label) for setting in self.experiment.settings for label in setting.labels]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Everything kept, tidy: one row for each setting, policy, run and round."""
+        for columns in self.columns():
+            values = [column.tolist() for column in columns.values()]
+            yield from (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
+
+    def columns(self) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """The same as columns, for one run of a policy in a setting at a time."""
         for setting in self.experiment.settings:
-            rounds = setting.rounds.tolist()
+            rounds = setting.rounds
             for label in setting.labels:
                 for run, cell in enumerate(self.cells(setting.name, label)):
                     names = {"setting": setting.name, "policy": label, "run": run}
-                    explored = cell.explored.astype(np.int64)
-                    curves = [curve.tolist() for curve in (cell.regret, cell.offline_regret, explored)]
-                    for round, *values in zip(rounds, *curves, strict=True):
-                        yield {**names, "round": round, **dict(zip(FIELDS, values, strict=True))}
+                    constant = {name: np.full(rounds.size, value) for name, value in names.items()}
+                    curves = (cell.regret, cell.offline_regret, cell.explored.astype(np.int64))
+                    yield {**constant, "round": rounds, **dict(zip(FIELDS, curves, strict=True))}
 
     def final_rows(self) -> list[list[str]]:
         """The table for people: setting and policy, regret, shortfall, largest shortfall, explored."""

@@ -432,7 +432,7 @@ def test_reproduce_writes_a_figure_its_tables_and_the_report(
 ) -> None:
     code, out, err = run(capsys, "reproduce", "horizon", "--runs", 2, "--out", tmp_path, "--bounds")
     assert (code, err) == (0, "")
-    endings = ("png", "svg", "csv", "table.csv", "table.json", "bounds.png", "bounds.svg", "bounds.csv")
+    endings = ("png", "svg", "parquet", "table.csv", "table.json", "bounds.png", "bounds.svg", "bounds.csv")
     for name in (*(f"horizon.{ending}" for ending in endings), "claims.json", "report.html"):
         assert (tmp_path / name).stat().st_size > 0
     assert f"wrote {tmp_path / 'report.html'}" in out
@@ -521,5 +521,5 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(study: Path, tmp_path: Path) -
     assert cli.main(["study", str(study), "--runs", "3", "--out", str(tmp_path / "cut"), "--resume"]) == 0
     assert cli.main(["study", str(study), "--runs", "3", "--out", str(tmp_path / "whole")]) == 0
     assert rows_of(cells) == kept  # all three runs were there
-    for name in ("mine.csv", "mine.table.csv", "mine.svg", "report.html"):
+    for name in ("mine.parquet", "mine.table.csv", "mine.svg", "report.html"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from helpers.fakes import fake_results
 from helpers.html import Page
@@ -101,14 +103,41 @@ def test_claims_are_also_data(written: Path) -> None:
 
 
 def test_tables_are_tidy(written: Path) -> None:
-    with (written / "horizon.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = pq.read_table(written / "horizon.parquet").to_pylist()
     assert list(rows[0]) == ["setting", "policy", "run", "round", "regret", "offline_regret", "explored"]
     assert {row["setting"] for row in rows} == {"n=1000", "n=4000", "n=8000"}
     with (written / "horizon.table.csv").open() as file:
         table = list(csv.DictReader(file))
     same = json.loads((written / "horizon.table.json").read_text())
     assert [float(row["regret"]) for row in table] == [row["regret"] for row in same]
+
+
+def test_curves_are_parquet_and_csv_where_it_is_asked_for_or_was_there(tmp_path: Path) -> None:
+    """A CSV of an earlier version would show earlier runs, so it is renewed."""
+    results = run_experiment(Experiment(name="same", settings=(ODD,)), runs=3, engine=Engine(jobs=1))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "same.csv").write_text("setting,policy\n")
+    for folder, as_csv in (("plain", False), ("asked", True), ("old", False)):
+        write_report([results], [], tmp_path / folder, title="t", command="c", as_csv=as_csv)
+        assert pq.read_table(tmp_path / folder / "same.parquet").to_pylist() == list(results.rows())
+    assert not (tmp_path / "plain" / "same.csv").exists()
+    for folder in ("asked", "old"):
+        with (tmp_path / folder / "same.csv").open() as file:
+            found = [
+                {
+                    name: value if name in ("setting", "policy") else float(value)
+                    for name, value in row.items()
+                }
+                for row in csv.DictReader(file)
+            ]
+        assert found == list(results.rows())
+
+
+def test_without_pyarrow_curves_are_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    results = run_experiment(Experiment(name="same", settings=(ODD,)), runs=1, engine=Engine(jobs=1))
+    paths = write_report([results], [], tmp_path, title="t", command="c")
+    assert tmp_path / "same.csv" in paths and not (tmp_path / "same.parquet").exists()
 
 
 POLICIES: dict[str, Any] = {"LinOtO": LinOtO(), "LinUCB": LinUCB(), "a <b> & c": LinTS()}
