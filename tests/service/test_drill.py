@@ -60,5 +60,5 @@ def test_a_drill_finds_what_is_doubled_where_nothing_keeps_a_second_writer_out(
 @pytest.mark.slow
 def test_primary_keys_alone_let_nothing_be_lost_or_doubled(postgres: Cluster, tmp_path: Path) -> None:
     """Whoever believes to own a loop: only what is shown or refused may then be old."""
-    verdict = run(Plan(seed=5, without=("lease", "lock"), **IDLE), postgres, tmp_path)
+    verdict = run(Plan(seed=4, without=("lease", "lock"), **IDLE), postgres, tmp_path)
     assert set(verdict.wrong) <= {"stale answers", "unexpected refusals"}, "\n".join(verdict.lines())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import threading
 import time
 from pathlib import Path
 
+from helpers.drill.loops import KINDS
 from helpers.forks import ForkedServer, Parent, parent
 from helpers.service_process import free_port
 
@@ -29,6 +31,21 @@ def answers(url: str) -> bool:
     return True
 
 
+def compile_all(forks: Parent, folder: Path) -> None:
+    """Let a server serve every kind of loop once: kernels for another processor are on no machine yet."""
+    port, path = free_port(), folder / "compiled.sqlite"
+    server = ForkedServer(path, log=folder / "compiled.log", forked_by=forks, port=port)
+    try:
+        with Client(f"http://127.0.0.1:{port}", timeout=600.0, deadline=600.0) as client:
+            for name, kind in KINDS.items():
+                kind.create(client, name)
+                made = client.decide(name, **kind.question(random.Random(0)))
+                client.reward(name, made.decision_id, 1.0)
+    finally:
+        server.terminate()
+        server.wait(60.0)
+
+
 class Fleet:
     """Numbered servers, each at a port of its own."""
 
@@ -41,6 +58,8 @@ class Fleet:
         self.parents: list[Parent] = [
             parent(GENERIC if generic and n == size - 1 else (), modules) for n in range(size)
         ]
+        if generic:
+            compile_all(self.parents[-1], folder)
         self._lock, self._ended = threading.Lock(), threading.Event()
         self.servers = [self._start(0)]
         self._keeper = threading.Thread(target=self._keep, daemon=True)

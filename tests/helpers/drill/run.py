@@ -102,7 +102,7 @@ def visited(plan: Plan, scene: Scene) -> Iterator[list[Asker]]:
     stop, urls, diary = threading.Event(), scene.fleet.urls, scene.diary
     rest = [(urls, diary, stop, plan.seed * 1000 + n) for n in range(plan.visitors + len(urls))]
     askers: list[Asker] = [
-        Visitor(f"visitor-{n}", diary.loops[n % len(diary.loops)], plan.rest, *rest[n])
+        Visitor(f"visitor-{n}", diary.loops[n % len(diary.loops)], plan.rest, *rest[n], trusting=n % 3 == 2)
         for n in range(plan.visitors)
     ]
     askers += [Watcher(n, *rest[plan.visitors + n]) for n in range(len(urls))]

@@ -66,10 +66,10 @@ class Diary:
         """From now on silence is counted."""
         self.heard_at = dict.fromkeys(self.loops, time.monotonic())
 
-    def _heard(self, loop: str, server: int) -> None:
+    def _heard(self, loop: str, server: int | None) -> None:
         now = time.monotonic()
         self.silence = max(self.silence, now - self.heard_at[loop])
-        self.heard_at[loop], self.heard_from = now, server
+        self.heard_at[loop], self.heard_from = now, self.heard_from if server is None else server
 
     def wait_for_more(self, acknowledged: int, patience: float) -> None:
         """Until so many more requests were answered."""
@@ -90,7 +90,7 @@ class Diary:
             self.dropped += 1
         return True
 
-    def decided(self, loop: str, answers: dict[str, Answer], server: int) -> None:
+    def decided(self, loop: str, answers: dict[str, Answer], server: int | None) -> None:
         """Keys that were acknowledged for the first time."""
         with self.lock:
             self._heard(loop, server)
@@ -98,7 +98,7 @@ class Diary:
             decisions, rewards = self.counts[loop]
             self.counts[loop] = decisions + len(answers), rewards
 
-    def rewarded(self, loop: str, decision_id: str, value: float, repeated: bool, server: int) -> None:
+    def rewarded(self, loop: str, decision_id: str, value: float, repeated: bool, server: int | None) -> None:
         """A reward that was acknowledged; whether it had been taken before, when no answer came."""
         with self.lock:
             self._heard(loop, server)
@@ -130,13 +130,17 @@ class Told(Generic[T]):
 
 
 class Asker(threading.Thread):
-    """Somebody with a client for each server."""
+    """Somebody with a client for each server, or with one that knows them all and asks again by itself."""
 
-    def __init__(self, urls: list[str], diary: Diary, stop: threading.Event, seed: int) -> None:
+    def __init__(
+        self, urls: list[str], diary: Diary, stop: threading.Event, seed: int, *, trusting: bool = False
+    ) -> None:
         super().__init__(daemon=True)
-        self.urls, self.diary, self.stop, self.rng = urls, diary, stop, random.Random(seed)
+        self.diary, self.stop, self.rng, self.trusting = diary, stop, random.Random(seed), trusting
         self.clients = [Client(url, retries=0, timeout=TIMEOUT) for url in urls]
         self.hasty = [Client(url, retries=0, timeout=HASTE) for url in urls]
+        if trusting:
+            self.clients = [Client(urls, timeout=TIMEOUT, deadline=diary.patience)]
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -155,17 +159,23 @@ class Asker(threading.Thread):
 class Visitor(Asker):
     """Decides and rewards in one loop, and asks one server after another until it is answered."""
 
-    def __init__(self, name: str, loop: str, rest: float, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, name: str, loop: str, rest: float, *args: Any, trusting: bool) -> None:
+        super().__init__(*args, trusting=trusting)
         self.label, self.loop, self.rest, self.question = name, loop, rest, KINDS[loop].question
         self.server = self.rng.randrange(len(self.clients))
         self.mine: list[tuple[str, dict[str, Any]]] = []  # keys and what was asked with them
+
+    @property
+    def heard_from(self) -> int | None:
+        """Which server has answered, if that is known."""
+        return None if self.trusting else self.server
 
     def insist(self, ask: Callable[[Client], T], *, hasty: bool = False) -> Told[T]:
         """What the first server says that answers and is heard, with what was lost before."""
         began, lost = time.monotonic(), list[T]()
         for failures in count():
-            clients = self.hasty if hasty and failures == 0 else self.clients
+            hasty = hasty and failures == 0 and not self.trusting
+            clients = self.hasty if hasty else self.clients
             sent = time.time()
             try:
                 answer = ask(clients[self.server])
@@ -181,7 +191,7 @@ class Visitor(Asker):
                     raise
             if time.monotonic() - began > self.diary.patience:
                 raise GaveUpError(f"{self.label}: no answer for {self.diary.patience:g} s")
-            if not (hasty and failures == 0):
+            if not hasty:
                 self.server = (self.server + 1) % len(self.clients)
             time.sleep(PAUSE)
         raise AssertionError
@@ -220,16 +230,17 @@ class Visitor(Asker):
             self.diary.changed.append(f"{list(asked)} got {told.lost}, then {told.answer}")
         how = told.sent, hasty and told.failures > 0, bool(told.lost)
         made = {key: Answer(each, *how) for key, each in zip(asked, told.answer, strict=True)}
-        self.diary.decided(self.loop, made, self.server)
+        self.diary.decided(self.loop, made, self.heard_from)
         return made
 
     def reward(self, made: ServedDecision, value: float, key: str) -> None:
         hasty = self.rng.random() < HASTY
         told = self.insist(lambda client: client.reward(self.loop, made.decision_id, value), hasty=hasty)
         result, repeated = told.answer, told.answer.status == "duplicate"
-        if (repeated and told.failures == 0) or (told.lost and not repeated) or result.reward != value:
+        strange = repeated and told.failures == 0 and not self.trusting
+        if strange or (told.lost and not repeated) or result.reward != value:
             self.diary.changed.append(f"the reward of {key} was {result.status}, {result.reward}")
-        self.diary.rewarded(self.loop, made.decision_id, value, repeated, self.server)
+        self.diary.rewarded(self.loop, made.decision_id, value, repeated, self.heard_from)
 
     def repeat(self) -> None:
         """Ask again for what was acknowledged: any server must say the same, once it says something."""

@@ -3,4 +3,4 @@
 from linoto.service.storage.postgres import DatabaseServer
 
 DatabaseServer.leased = True  # type: ignore[assignment,method-assign]
-DatabaseServer.replaced = False  # type: ignore[assignment,method-assign]
+DatabaseServer.cut = DatabaseServer.replaced = False  # type: ignore[assignment,method-assign]

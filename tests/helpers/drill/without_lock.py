@@ -1,4 +1,4 @@
-"""Servers that load this write to a database that another one owns."""
+"""Servers that load this write in any session that they can have, whoever has the locks."""
 
 from linoto.service.storage.postgres import ServerConnection
 
