@@ -24,6 +24,8 @@ SIZES = {"10000x20": (10_000, 20, 3000), "100000x50": (100_000, 50, 2000), "1000
 POLICIES: dict[str, Any] = {
     "LinUCB": linoto.LinUCB(),
     "LinLCB": linoto.LinLCB(),
+    "LinTS": linoto.LinTS(),
+    "Gated": linoto.Gated(),
     "LinOtO": linoto.LinOtO(alpha=0.1, confidence=linoto.Confidence(noise=0.3)),
 }
 
@@ -55,8 +57,8 @@ def measured(name: str, k: int, d: int, rounds: int, poor: bool) -> dict[str, An
     took, arms, first = {}, {}, 0.0
     for sizes in (Sizes(), None):
         agent = POLICIES[name].start(actions, log, rng=0)
-        agent.driver.use_lists(sizes)
-        first = seconds(agent.driver.lists_now) if sizes is not None else first
+        agent.driver.listing.use(sizes)
+        first = seconds(agent.driver.listing.now) if sizes is not None else first
         took[sizes] = seconds(lambda: arms.update({sizes: agent.play(means, draws)[0]}))  # noqa: B023
         if sizes is not None:
             lists = agent.running.lists

@@ -11,7 +11,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Records
-from linoto.core.kernels import State
+from linoto.core.kernels import Parts, State
 
 
 class Sizes(NamedTuple):
@@ -30,20 +30,21 @@ class Sizes(NamedTuple):
 class Shortlists:
     """The lists of one agent, and what arms outside of them have missed."""
 
-    def __init__(self, state: State, sizes: Sizes) -> None:
-        d, k = state.actions.shape
+    def __init__(self, state: State, sizes: Sizes, parts: Parts) -> None:
+        (d, k), self.books = state.actions.shape, parts[:2]  # the coin's and the ledger's
         self.arrays = kernels.allocate_lists(k, d, *sizes.of(k))
 
     @staticmethod
     def suit(params: Records, state: State, sizes: Sizes) -> bool:
         """Whether there are kernels for lists with this policy, and enough arms."""
         p, k = params[0], state.actions.shape[1]
+        gates = kernels.OPEN, kernels.CLOSED, kernels.TOLERANCE, kernels.CONTROL
+        by_budget = p["gate"] == kernels.BUDGET and p["reach"] == kernels.PROPOSAL
         return bool(
             k >= sizes.least_arms
-            and p["explorer"] in (kernels.UCB, kernels.GREEDY)
-            and asks_about_one(p)
-            and p["fallback"] in (kernels.LCB_ARM, kernels.FROZEN_ARM, kernels.FIXED_ARM)
-            and p["memory"] == p["keeps_factor"] == p["keeps_ledger"] == 0
+            and p["explorer"] in (kernels.UCB, kernels.GREEDY, kernels.THOMPSON)
+            and (by_budget or p["gate"] in gates)
+            and p["memory"] == 0
             and not kernels.is_shifted(state)
             and state.run[0]["one_hot"] == 0
             and p["floor"] == -np.inf
@@ -71,15 +72,15 @@ class Shortlists:
 
     def decide(self, params: Records, state: State, proposal: int) -> int:
         """The arm of the round, or what becomes of a proposal; -1 where plain rounds have to say it."""
-        return int(kernels.list_decide(params, state, self.arrays, proposal))
+        return int(kernels.list_decide(params, state, self.arrays, proposal, self.books[0]))
 
     def commit(self, params: Records, state: State, arm: int, mixture: bool) -> int:
         """Count a play: whether the lists go on."""
-        return int(kernels.list_commit(params, state, self.arrays, arm, mixture))
+        return int(kernels.list_commit(params, state, self.arrays, arm, mixture, *self.books))
 
     def observe(self, params: Records, state: State, *reward: Any) -> int:
         """Count a reward, unless the lists are full: whether they go on."""
-        told = int(kernels.list_observe(params, state, self.arrays, *reward))
+        told = int(kernels.list_observe(params, state, self.arrays, *(*reward, *self.books)))
         if told != kernels.HISTORY_FULL:
             return told
         self.make_room(params, state)
@@ -87,7 +88,7 @@ class Shortlists:
 
     def play(self, params: Records, state: State, *rounds: Any) -> tuple[int, int]:
         """Play some of these rounds: how many, and whether the lists go on."""
-        count, told = kernels.list_play(params, state, self.arrays, *rounds)
+        count, told = kernels.list_play(params, state, self.arrays, *(*rounds, *self.books))
         if told != kernels.HISTORY_FULL:
             return int(count), int(told)
         self.make_room(params, state)
@@ -100,9 +101,3 @@ class Shortlists:
             self.catch_up(params, state)
         else:
             self.arrays = kernels.with_history(self.arrays)
-
-
-def asks_about_one(p: np.void) -> bool:
-    """Whether the gate says the same of every arm, or is asked about the proposal alone."""
-    paper = p["gate"] == kernels.BUDGET and p["reach"] == kernels.PROPOSAL
-    return bool(paper or p["gate"] in (kernels.OPEN, kernels.CLOSED))

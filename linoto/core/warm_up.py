@@ -84,21 +84,22 @@ def warm_up_loop(parts: Parts = PLAIN) -> None:
 
 
 @cache
-def warm_up_lists() -> None:
+def warm_up_lists(coin: Part = None, ledger: Part = None) -> None:
     """Load (or compile) what lists of arms need."""
     with announced():
         params, state = tiny_problem(PLAIN)
         kernels.begin(params, state, *PLAIN[:5])
         lists = kernels.allocate_lists(1, 1, 1, 1)
         kernels.list_begin(params, state, lists)
-        kernels.list_decide(params, state, lists, -1)
-        kernels.list_observe(params, state, lists, 0, False, 0.0, 0.0, False)
-        kernels.list_commit(params, state, lists, 0, False)
+        kernels.list_decide(params, state, lists, -1, coin)
+        kernels.list_observe(params, state, lists, 0, False, 0.0, 0.0, False, coin, ledger)
+        kernels.list_commit(params, state, lists, 0, False, coin, ledger)
         kernels.list_meet(params, state, lists, 0)
         kernels.list_settle(params, state, lists)
         world = np.zeros((1, 1)), np.zeros(1, np.int64), 0, np.zeros(1), False, 0.0, np.zeros(1)
+        randoms = np.empty((1, 0)), np.zeros((1, 2))
         played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)
-        kernels.list_play(params, state, lists, *world, *played)
+        kernels.list_play(params, state, lists, *world, *randoms, *played, coin, ledger)
 
 
 @cache

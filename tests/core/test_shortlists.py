@@ -8,9 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.inner_kernels import from_python
+from helpers.plain_kernels import in_plain_python  # noqa: F401 - a fixture
 
 import linoto
-from linoto import Agent, Decision, Gated, Greedy, LinLCB, LinOtO, LinUCB, Offline, Open
+from linoto import (
+    Agent,
+    Confidence,
+    Control,
+    Decision,
+    Gated,
+    Greedy,
+    LinLCB,
+    LinOtO,
+    LinTS,
+    LinUCB,
+    Offline,
+    Open,
+    Tolerance,
+)
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
 from linoto.core.drivers.fixed import FixedArms
@@ -28,7 +43,26 @@ POLICIES: dict[str, Any] = {
     "LinOtO, aggregate": LinOtO(alpha=0.3, budget="aggregate"),
     "LinOtO, max": LinOtO(alpha=0.3, budget="max"),
     "a fixed fallback": Gated(explorer=LinUCB(), gate=Open(), fallback=7),
+    "LinTS": LinTS(),
+    "LinTS, scale 2": LinTS(scale=2.0),
+    "LinTS, wide where nothing is known": LinTS(scale=0.3, prior="whole"),
+    "Gated": Gated(),
+    "LinUCB in a tolerance": Gated(explorer=LinUCB(), gate=Tolerance(budget=0.3)),
 }
+RANGE = Confidence(reward_range=(-3.0, 3.0), noise=0.3)
+BOOKS: dict[str, Any] = {  # policies whose gates keep books besides the estimate
+    "paid by rewards": Gated(gate=Tolerance(budget=9.0), confidence=RANGE),
+    "rewards alone": Gated(gate=Tolerance(budget=40.0, evidence="rewards"), confidence=RANGE),
+    "a coin": Gated(gate=Control(budget=40.0, promise="expected"), confidence=RANGE),
+    "a coin with a loan": Gated(
+        gate=Control(budget=20.0, loan=9.0, promise="expected"), fallback="lcb", confidence=RANGE
+    ),
+    "a coin that the log vouches for": Gated(
+        gate=Control(budget=20.0, loan=9.0),
+        confidence=Confidence(reward_range=(-3.0, 3.0), noise="bounded"),
+    ),
+}
+TINY = Sizes(short=4, long=16, least_arms=1)
 
 
 def driver_of(agent: Agent) -> FixedArms:
@@ -37,9 +71,18 @@ def driver_of(agent: Agent) -> FixedArms:
 
 
 class World:
-    """Arms on a sphere or in clusters, their means, and a log of all of them or of ten."""
+    """Arms on a sphere or in clusters, their means, and a log of all of them, of ten or of good ones."""
 
-    def __init__(self, seed: int, *, k: int = 400, d: int = 6, poor: bool = False, clusters: int = 0) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        k: int = 400,
+        d: int = 6,
+        poor: bool = False,
+        clusters: int = 0,
+        good: int = 0,
+    ) -> None:
         rng = np.random.default_rng(seed)
         actions = rng.standard_normal((k, d))
         if clusters:
@@ -49,6 +92,8 @@ class World:
         self.means = self.actions @ theta / np.linalg.norm(theta)
         pulls = np.zeros(k, dtype=np.int64)
         logged = rng.choice(k, 10, replace=False) if poor else rng.integers(k, size=2000)
+        if good:
+            logged, poor = np.argsort(self.means)[-good:], True
         np.add.at(pulls, logged, 20 if poor else 1)
         noise = 0.3 * np.sqrt(pulls) * rng.standard_normal(k)
         self.log, self.rng = Offline(pulls=pulls, reward_sums=pulls * self.means + noise), rng
@@ -56,8 +101,8 @@ class World:
     def agents(self, policy: Any, sizes: Sizes = SMALL) -> tuple[Agent, Agent]:
         """The same twice: with lists and with plain rounds."""
         listed, plain = (policy.start(self.actions, self.log, rng=0) for _ in range(2))
-        driver_of(listed).use_lists(sizes)
-        driver_of(plain).use_lists(None)
+        driver_of(listed).listing.use(sizes)
+        driver_of(plain).listing.use(None)
         return listed, plain
 
     def noise(self, n: int) -> Floats:
@@ -89,7 +134,48 @@ def test_lists_play_the_arms_of_plain_rounds_and_leave_the_same_bits(policy: Any
         check_same(listed, plain)
 
 
-@pytest.mark.parametrize("name", ["LinUCB", "LinLCB", "LinOtO"])
+@pytest.mark.usefixtures("in_plain_python")
+@pytest.mark.parametrize("policy", BOOKS.values(), ids=BOOKS)
+def test_lists_keep_the_books_of_plain_rounds(policy: Any) -> None:
+    """In plain Python: tiny worlds, in which lists are chosen anew, scanned, and end."""
+    for seed in range(2):
+        world = World(seed, k=50 + seed, d=3 + seed, poor=seed == 1, clusters=8 * seed)
+        listed, plain = world.agents(policy, TINY)
+        check_same_rounds(listed, plain, world, 25)
+        assert told_late(listed, world, 15, seed) == told_late(plain, world, 15, seed)
+        check_same(listed, plain)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Gated(gate=Tolerance(budget=0.3)),
+        Gated(gate=Tolerance(budget=0.3), fallback="mixture"),
+        Gated(explorer=LinTS(scale=3.0), gate=Tolerance(budget=1.0)),
+        Gated(explorer=LinUCB(scale=1.0), gate=Tolerance(budget=1.0), confidence=Confidence(noise=0.3)),
+    ],
+    ids=["Gated", "mixture", "wide draws", "LinUCB"],
+)
+def test_what_the_gate_affords_instead_is_what_plain_rounds_take(policy: Any) -> None:
+    """Practice plays good arms, so that a favourite is often refused where another arm is not."""
+    others = 0
+    for seed in range(4):
+        world = World(seed, good=10, clusters=20 * (seed % 2), d=3 + seed, k=395 + seed)
+        listed, plain = world.agents(policy)
+        for _ in range(120):
+            ours, theirs = listed.decide(), plain.decide()
+            assert ours == theirs
+            others += (
+                listed.running.lists is not None and ours.mode == "explore" and ours.arm != ours.proposal
+            )
+            reward = float(world.means[ours.arm] + 0.3 * world.rng.standard_normal())
+            listed.update(ours, reward)
+            plain.update(theirs, reward)
+        check_same(listed, plain)
+    assert others >= 10
+
+
+@pytest.mark.parametrize("name", ["LinUCB", "LinLCB", "LinOtO", "LinTS", "Gated"])
 def test_lists_of_the_usual_sizes_play_the_arms_of_plain_rounds(name: str) -> None:
     world = World(3, k=6000, d=12)
     listed, plain = world.agents(POLICIES[name], Sizes())
@@ -100,7 +186,7 @@ def test_lists_of_the_usual_sizes_play_the_arms_of_plain_rounds(name: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("poor", [False, True])
-@pytest.mark.parametrize("name", ["LinUCB", "LinUCB at scale 1", "LinLCB", "LinOtO"])
+@pytest.mark.parametrize("name", ["LinUCB", "LinUCB at scale 1", "LinLCB", "LinOtO", "LinTS", "Gated"])
 def test_lists_play_the_arms_of_plain_rounds_for_long(name: str, poor: bool) -> None:
     for seed in range(5):
         world = World(seed, k=10_000, d=20, poor=poor, clusters=300 * (seed % 2))
@@ -109,11 +195,11 @@ def test_lists_play_the_arms_of_plain_rounds_for_long(name: str, poor: bool) -> 
         check_same(listed, plain)
 
 
-@pytest.mark.parametrize("name", ["LinUCB", "LinOtO, max"])
+@pytest.mark.parametrize("name", ["LinUCB", "LinOtO, max", "LinTS", "Gated"])
 def test_one_decision_at_a_time_is_the_loop(name: str) -> None:
     world = World(5)
     loop, asked = world.agents(POLICIES[name])
-    driver_of(asked).use_lists(SMALL)
+    driver_of(asked).listing.use(SMALL)
     draws = world.noise(700)
     played = loop.play_rounds(world.means, draws)
     for t, draw in enumerate(draws):
@@ -140,7 +226,7 @@ def told_late(agent: Agent, world: World, n: int, seed: int) -> list[Decision]:
 
 
 @pytest.mark.parametrize("poor", [False, True])
-@pytest.mark.parametrize("name", ["LinUCB", "LinLCB", "LinOtO", "LinOtO, max"])
+@pytest.mark.parametrize("name", ["LinUCB", "LinLCB", "LinOtO", "LinOtO, max", "LinTS", "Gated"])
 def test_late_lost_and_proposed_plays_change_no_bit(name: str, poor: bool) -> None:
     world = World(8, poor=poor)
     listed, plain = world.agents(POLICIES[name])
@@ -161,7 +247,7 @@ def test_any_arm_can_be_asked_about_in_any_round() -> None:
     check_same(listed, plain)
 
 
-@pytest.mark.parametrize("name", ["LinUCB", "LinOtO"])
+@pytest.mark.parametrize("name", ["LinUCB", "LinOtO", "LinTS", "Gated"])
 def test_arms_that_come_and_go_change_no_bit(name: str) -> None:
     world = World(10)
     listed, plain = world.agents(POLICIES[name])
@@ -179,12 +265,13 @@ def test_arms_that_come_and_go_change_no_bit(name: str) -> None:
         check_same(listed, plain)
 
 
-def test_a_restored_snapshot_goes_on_with_the_same_bits() -> None:
+@pytest.mark.parametrize("name", ["LinUCB", "LinTS", "Gated"])
+def test_a_restored_snapshot_goes_on_with_the_same_bits(name: str) -> None:
     world = World(12)
-    listed, plain = world.agents(LinUCB())
+    listed, plain = world.agents(POLICIES[name])
     check_same_rounds(listed, plain, world, 300)
     again = linoto.restore(listed.snapshot())
-    driver_of(again).use_lists(SMALL)
+    driver_of(again).listing.use(SMALL)
     check_same_rounds(again, plain, world, 300)
     check_same(again, plain)
 
@@ -197,7 +284,7 @@ def test_equal_arms_are_played_by_the_first_of_them(copies: int) -> None:
     world.means = np.repeat(world.means, copies)
     pulls = np.repeat(world.log.pulls, copies)
     world.log = Offline(pulls=pulls, reward_sums=pulls * world.means)
-    for policy in (LinUCB(), LinLCB()):
+    for policy in (LinUCB(), LinLCB(), LinTS(), Gated()):
         listed, plain = world.agents(policy)
         check_same_rounds(listed, plain, world, 400)
         check_same(listed, plain)
@@ -216,21 +303,25 @@ def test_lists_that_do_not_pay_end_and_are_tried_later_and_later() -> None:
     rng = np.random.default_rng(15)
     actions = rng.standard_normal((400, 60))
     agent = LinUCB(scale=1.0).start(actions, Offline.empty(400))
-    driver_of(agent).use_lists(SMALL)
+    driver_of(agent).listing.use(SMALL)
     tries: list[int] = []
     for _ in range(600):
         agent.update(agent.select(), float(rng.standard_normal()))
-        at = driver_of(agent).list_at
+        at = driver_of(agent).listing.next_try
         if at is not None and at > 0 and at not in tries:
             tries.append(at)
     assert len(tries) >= 2 and np.all(np.diff(tries) >= 128)
 
 
-@pytest.mark.parametrize("change", [{"explorer": linoto.LinTS()}, {"gate": linoto.Tolerance(budget=9.0)}])
+@pytest.mark.parametrize(
+    "change",
+    [{"explorer": linoto.SquareCB()}, {"gate": linoto.Budget(alpha=0.3)}, {"explorer": LinTS(memory=500)}],
+    ids=["drawn by gaps", "a budget that is asked about every arm", "memory"],
+)
 def test_policies_without_lists_have_plain_rounds(change: dict[str, Any]) -> None:
     world = World(16, k=5000, d=4)
     agent = Gated(**{"explorer": LinUCB(), "gate": Open(), **change}).start(world.actions, world.log)
-    assert driver_of(agent).list_at is None
+    assert driver_of(agent).listing.next_try is None
 
 
 def test_an_agent_that_looks_at_every_arm_has_the_same_answers() -> None:
@@ -254,7 +345,7 @@ def test_an_epoch_of_doubling_looks_at_every_arm_where_its_first_did() -> None:
         assert arms[0] == arms[1]
         for agent in agents:
             agent.update(arms[0], world.means[arms[0]] + draw)
-    assert [agent.inner.driver.list_at for agent in agents] == [0, None]
+    assert [agent.inner.driver.listing.next_try for agent in agents] == [0, None]
 
 
 def test_few_arms_have_plain_rounds() -> None:
@@ -306,22 +397,30 @@ def test_asking_about_one_arm_takes_no_memory_for_the_others() -> None:
 
 
 @pytest.mark.parametrize("poor", [False, True])
-def test_no_arm_outside_of_a_list_is_above_its_bound(poor: bool) -> None:
+@pytest.mark.parametrize(
+    "explorer",
+    [LinUCB(scale=1.0), LinTS(), LinTS(scale=0.3, prior="whole")],
+    ids=["LinUCB", "LinTS", "LinTS, whole"],
+)
+def test_no_arm_outside_of_a_list_is_above_its_bound(explorer: Any, poor: bool) -> None:
     """The certificate by itself, against the scores and lower bounds of plain rounds."""
     outside, checked = from_python(list_kernels.outside), 0
+    outside_below = from_python(list_kernels.outside_below)
     for seed in range(3):
         world = World(seed, poor=poor)
-        listed, plain = world.agents(LinUCB(scale=1.0))
+        listed, plain = world.agents(explorer)
         for _ in range(60):
             arm = listed.select()
             lists = listed.running.lists
             if lists is None:
                 break
+            assert plain.select() == arm
+            score = plain.running.state.arms[kernels.SCORE]
             margin = float(plain.running.run["radius"]) * plain.running.state.arms[kernels.WIDTH]
             for level, left in enumerate(left_out(lists.arrays, plain.k)):
                 asked = listed.running.params[0], listed.running.held, lists.arrays, level
-                assert np.max((plain.means + margin)[left], initial=-np.inf) <= outside(*asked, True)
-                assert np.max((plain.means - margin)[left], initial=-np.inf) <= outside(*asked, False)
+                assert np.max(score[left], initial=-np.inf) <= outside(*asked)
+                assert np.max((plain.means - margin)[left], initial=-np.inf) <= outside_below(*asked)
                 checked += left.size
             reward = float(world.means[arm] + 0.3 * world.rng.standard_normal())
             listed.update(arm, reward)

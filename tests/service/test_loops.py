@@ -453,4 +453,4 @@ def test_a_loop_of_many_arms_looks_at_each_so_that_no_snapshot_waits_for_them() 
     for one in (loop, again):
         agent: Any = one.agent
         list(play(one, 1, [0.5] * k))
-        assert agent.running.lists is None and agent.driver.list_at is None
+        assert agent.running.lists is None and agent.driver.listing.next_try is None

@@ -18,6 +18,7 @@ from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
 from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
+from linoto.core.drivers.listing import Listing
 from linoto.core.explorers import View, ask_own
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import State
@@ -29,14 +30,12 @@ from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, Roun
 from linoto.core.rails import Rails, Values, share_of
 from linoto.core.running import Running
 from linoto.core.saving import lasting_arrays, rows_left_out
-from linoto.core.shortlists import Shortlists, Sizes
 from linoto.core.tickets import Ticket
 from linoto.core.validation import as_arm, as_counts
-from linoto.core.warm_up import warm_up, warm_up_lists, warm_up_loop
+from linoto.core.warm_up import warm_up, warm_up_loop
 
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 MOST_AMONG = 64  # allowed arms that are looked at by themselves
-FIRST_WAIT, WAIT_FOR_FEATURE = 128, 5  # rewards before lists that did not pay are tried again, at the least
 SCRATCH = [kernels.SCORE, kernels.ROOM, kernels.CHANCE]  # rows of the arms that one decision writes
 
 
@@ -64,7 +63,7 @@ class FixedArms(Driver[Bools | None]):
         fallback = int(running.params[0]["fallback"])
         self.plays_mixture = fallback in (kernels.MIXTURE, kernels.CERTIFIED)  # always, or at times
         self.looks_at_all = False
-        self.use_lists(Sizes())
+        self.listing = Listing(running, self.parts, is_possible=running.rails is None and not self.own)
         if not is_only_looking():
             warm_up(self.parts)
 
@@ -100,67 +99,14 @@ class FixedArms(Driver[Bools | None]):
         composition.gate.check_start(state, of_gate, offline)
         return driver
 
-    # -- lists of the arms that can be the best
-
-    def use_lists(self, sizes: Sizes | None) -> None:
-        """Lists of these sizes from the next decision on, where they suit; None: plain rounds."""
-        self.end_lists()
-        self.sizes = sizes
-        self.list_at: int | None = None  # the number of rewards from which on lists are tried; None: never
-        self.patience = max(FIRST_WAIT, WAIT_FOR_FEATURE * self.d)  # a try costs about d plain rounds
-        running = self.running
-        if sizes is not None and running.rails is None and not self.own:
-            self.list_at = 0 if Shortlists.suit(running.params, running.held, sizes) else None
-
     def look_at_every_arm(self) -> None:
-        self.use_lists(None)
-
-    def lists_now(self) -> Shortlists | None:
-        """The lists that this decision is made with, if any."""
-        running = self.running
-        if running.lists is not None or self.list_at is None or running.rewards < self.list_at:
-            return running.lists
-        assert self.sizes is not None
-        lists = Shortlists(running.held, self.sizes)
-        warm_up_lists()
-        if lists.begin(running.params, running.held):
-            running.lists = lists
-        else:
-            self.give_lists_up()
-        return running.lists
-
-    def end_lists(self) -> None:
-        """Plain rounds from here on: every arm catches up first."""
-        running = self.running
-        if running.lists is not None:
-            running.lists.catch_up(running.params, running.held)
-            running.lists = None
-
-    def give_lists_up(self) -> None:
-        """The same where they do not pay; they are tried again, each time after twice as many rewards."""
-        self.end_lists()
-        self.list_at, self.patience = self.running.rewards + self.patience, 2 * self.patience
-
-    def decide_in_lists(self, proposal: int) -> int:
-        """The arm, -1 where plain rounds have to say it."""
-        running, lists = self.running, self.lists_now()
-        if lists is None:
-            return -1
-        arm = lists.decide(running.params, running.held, proposal)
-        if arm < 0:
-            self.give_lists_up()
-        return arm
+        self.listing.use(None)
 
     def observe_reward(self, arm: int, mixture: bool, value: float, error: float, played: bool) -> None:
         """One reward of an arm, or what stands in for it and how wrong that can be; in lists if there are."""
-        running, now = self.running, (arm, mixture, value, error, played)
-        while running.lists is not None:
-            told = running.lists.observe(running.params, running.held, *now)
-            if told != kernels.LISTS_GO_ON:
-                self.give_lists_up()
-            if told != kernels.LISTS_FULL:
-                return
-        kernels.observe(running.params, running.held, *now, *self.parts[:5])
+        now = arm, mixture, value, error, played
+        if not self.listing.observe(*now):
+            kernels.observe(self.running.params, self.running.held, *now, *self.parts[:5])
 
     # -- deciding
 
@@ -182,7 +128,7 @@ class FixedArms(Driver[Bools | None]):
             return self.answer(None, None).arm
         if running.rails is not None:
             running.rails.measure(running.held.run)
-        arm = -1 if self.list_at is None else self.decide_in_lists(-1)
+        arm = self.listing.decide(-1)
         return arm if arm >= 0 else kernels.decide(running.params, running.held, -1, *self.parts)
 
     def answer(self, wanted: int | None, asked: Bools | None, safe: bool = False) -> Decision:
@@ -237,7 +183,7 @@ class FixedArms(Driver[Bools | None]):
         if self.looks_at_all:
             return False
         if mask is None:
-            return self.list_at is not None and self.decide_in_lists(proposal) >= 0
+            return self.listing.decide(proposal) >= 0
         few = mask.size > 4 * MOST_AMONG and np.count_nonzero(mask) <= MOST_AMONG
         if not few or not self.judges_arms_alone or (proposal >= 0 and not mask[proposal]):
             return False
@@ -413,10 +359,8 @@ class FixedArms(Driver[Bools | None]):
         running = self.running
         arm, mixture = self.play_of(decision)
         ticket = self.ticket_of(decision, mixture, arm)
-        if running.lists is None:
+        if not self.listing.commit(arm, mixture):
             kernels.commit(running.params, running.held, arm, mixture, *self.parts[:2])
-        elif running.lists.commit(running.params, running.held, arm, mixture) != kernels.LISTS_GO_ON:
-            self.give_lists_up()
         running.open_rounds.open(running.rounds)
         running.keep(ticket)
         self.draw()
@@ -465,30 +409,21 @@ class FixedArms(Driver[Bools | None]):
         running.tickets.made.clear()
         warm_up_loop(self.parts)
         block = max(min(4096, MOST_DRAWN // running.held.vectors.shape[1]), 1)  # rounds drawn for at once
-        start = 0
-        while start < draws.size:
-            wait = block if self.list_at is None else max(self.list_at - running.rewards, 0) or block
-            part = slice(start, min(start + min(wait, block), draws.size))
-            first = world.first + start
-            now = world.means, world.starts, first, draws[part], world.bernoulli, low, world.spread
-            played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
-            if self.list_at is not None and self.lists_now() is not None:
-                start += self.play_in_lists(*now, *played)
-                continue
-            randoms = self.random_rows(part.stop - start), self.coin_rows(part.stop - start)
-            with self.rails_in(world, part) as rails:
-                kernels.play(running.params, running.held, *now, *randoms, *played, rails, *self.parts)
-            start = part.stop
+        for start in range(0, draws.size, block):
+            stop = min(start + block, draws.size)
+            randoms = self.random_rows(stop - start), self.coin_rows(stop - start)
+            while start < stop:
+                part = slice(start, start + self.listing.most_plain_rounds(stop - start))
+                drawn = [rows[start - stop :][: part.stop - start] for rows in randoms]
+                played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
+                in_world = world.means, world.starts, world.first + start, draws[part], world.bernoulli, low
+                now: tuple[Any, ...] = *in_world, world.spread, *drawn, *played
+                count = self.listing.play(*now)
+                if count is None:
+                    with self.rails_in(world, part) as rails:
+                        kernels.play(running.params, running.held, *(*now, rails, *self.parts))
+                start += part.stop - start if count is None else count
         return rounds
-
-    def play_in_lists(self, *rounds: Any) -> int:
-        """Play some of these rounds, at most all of them: how many."""
-        running = self.running
-        assert running.lists is not None
-        count, told = running.lists.play(running.params, running.held, *rounds)
-        if told != kernels.LISTS_GO_ON:
-            self.give_lists_up()
-        return count
 
     @contextmanager
     def rails_in(self, world: World, part: slice) -> Iterator[kernels.Rails | None]:
@@ -583,7 +518,7 @@ class FixedArms(Driver[Bools | None]):
         elif isinstance(decision, Decision):
             coins.enter_decision(run, decision)
         else:
-            coins.enter_ticket(self.running.state, arm)
+            coins.enter_ticket(self.running.held, arm)
 
     # -- arms that come and go
 
@@ -598,7 +533,7 @@ class FixedArms(Driver[Bools | None]):
             raise ValueError("values must be None for arms that stay the same: they have actions")
         running = self.running
         arm_changes.check_change(self.gate, self.explorer, self.confidence, self.coin_is_thrown)
-        self.end_lists()
+        self.listing.end()
         new = arm_changes.as_new_actions(arms, running.held.vectors.shape[1])
         all_names = arm_changes.names_with(self.names, names, len(new))
         change = arm_changes.addition(running.state, running.params, self.confidence, new, bound)
@@ -617,7 +552,7 @@ class FixedArms(Driver[Bools | None]):
             kernels.tally(params, state)
         running.params, running.state, self.reward_squares, self.names = params, state, squares, all_names
         self.composition, self.changes, self.known_actions = composition, (*self.changes, change), None
-        self.use_lists(self.sizes)
+        self.listing.use(self.listing.sizes)
         return change.added
 
     def draw_for_new(self, change: ArmChange[int], state: State) -> None:
@@ -635,7 +570,7 @@ class FixedArms(Driver[Bools | None]):
     def remove_arms(self, arms: Any, fallback: int | None) -> None:
         running = self.running
         arm_changes.check_change(self.gate, self.explorer, self.confidence, self.coin_is_thrown)
-        self.end_lists()
+        self.listing.end()
         change = arm_changes.removal(running.state, running.params, arms, fallback)
         present = self.present
         present[list(change.removed)] = False

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from linoto.core.kernels.estimate import *  # noqa: F403
     from linoto.core.kernels.learning import *  # noqa: F403
     from linoto.core.kernels.ledger import *  # noqa: F403
+    from linoto.core.kernels.list_rounds import *  # noqa: F403
     from linoto.core.kernels.lists import *  # noqa: F403
     from linoto.core.kernels.rails import *  # noqa: F403
     from linoto.core.kernels.rounds import *  # noqa: F403
@@ -37,15 +38,8 @@ COMPILED = {  # what Python calls, by file
     ),
     "deciding": ("decide", "most_behind", "rounding"),
     "learning": ("begin", "commit", "lose_arms", "meet_arms", "observe", "play"),
-    "lists": (
-        "list_begin",
-        "list_commit",
-        "list_decide",
-        "list_meet",
-        "list_observe",
-        "list_play",
-        "list_settle",
-    ),
+    "lists": ("list_meet", "list_settle"),
+    "list_rounds": ("list_begin", "list_commit", "list_decide", "list_observe", "list_play"),
     "rails": ("rails_begin", "rails_commit", "rails_measure", "rails_observe"),
     "rounds": (
         "context_begin",

@@ -86,16 +86,24 @@ def rounding(logged: Ints, mixed: Ints, total: int) -> tuple[float, float]:
 
 
 @inner
-def fall_back(params: Records, s: State, shift: Part, model: Part) -> None:
-    """The safe arm and where it comes from; -1 where no safe arm is allowed."""
+def safest(p: Any, s: State) -> int:
+    """The arm that a fallback by lower bounds, or a fixed one, names; -1 where it is the mixture's turn."""
+    if p.fallback == FIXED_ARM or p.fallback == MIXTURE:
+        return int(p.fixed_arm) if p.fallback == FIXED_ARM else -1
+    return pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
+
+
+@inner
+def fall_back(params: Records, s: State, arm: int, shift: Part, model: Part) -> None:
+    """The safe arm, which is the `safest` unless that is not safe enough, and where it comes from.
+
+    -1 where no safe arm is allowed.
+    """
     p, r = params[0], s.run[0]
-    r.fallback_source = FROM_LCB
-    if p.fallback == FIXED_ARM:
-        r.fallback, r.fallback_source = p.fixed_arm, FROM_FIXED
-    elif p.fallback != MIXTURE:
-        r.fallback = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
-        if p.gate == BUDGET and r.restricted == 1 and s.arms[LCB, r.fallback] < r.baseline:
-            r.fallback = -1
+    r.fallback, r.fallback_source = arm, FROM_FIXED if p.fallback == FIXED_ARM else FROM_LCB
+    bounded = p.gate == BUDGET and p.fallback != FIXED_ARM and p.fallback != MIXTURE
+    if bounded and r.restricted == 1 and s.arms[LCB, r.fallback] < r.baseline:
+        r.fallback = -1
     by_mixture = p.fallback == MIXTURE or p.fallback == CERTIFIED
     if model is not None and p.fallback == CERTIFIED:
         by_mixture = not is_certified(p, s, r.fallback, shift)
@@ -126,12 +134,19 @@ def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model:
                 if s.counts[ALLOWED, a] == 0:
                     score[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)
+    return settle_by_coin(params, s, safest(p, s), shift, model)
+
+
+@inner
+def settle_by_coin(params: Records, s: State, arm: int, shift: Part, model: Part) -> int:
+    """The proposal or practice's arm, of which `arm` is what `safest` says."""
+    p, r = params[0], s.run[0]
     if p.fallback == MIXTURE:
         total = -1 if r.restricted == 1 else r.logged
         r.fallback = draw_practice(s.counts[LOGGED], s.counts[ALLOWED], total, r.practice_draw)
         r.fallback_source = FROM_MIXTURE
     else:
-        fall_back(params, s, shift, model)
+        fall_back(params, s, arm, shift, model)
     if r.fallback < 0:
         r.arm, r.explored, r.fresh = -1, 0, 1
         return -1
@@ -196,6 +211,6 @@ def decide(
             if s.counts[ALLOWED, a] == 0:
                 score[a] = room[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)  # U_t
-    fall_back(params, s, shift, model)  # L_t
+    fall_back(params, s, safest(p, s), shift, model)  # L_t
     choose(p, s, proposal)
     return int(r.arm)

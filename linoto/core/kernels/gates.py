@@ -147,31 +147,50 @@ def cautious_square(s: State, y: Floats, image: Floats) -> float:
 
 
 @inner
-def measure_excess(p: Any, s: State, owed: float, besides: float, shift: Part) -> None:
-    """The least that y = Z + a - owed xbar earns, for every arm a, and what there is `besides`.
+def excess_terms(p: Any, s: State, owed: float, besides: float) -> tuple[float, float, float, float]:
+    """What the rooms of all arms share where y = Z - owed xbar is what they are added to.
 
-    <theta, y> - r |y|_{V^-1} - bias, where the ridge biases <theta, y> by at most ridge bound |V^-1 y|_2 and
-    by at most sqrt(ridge) bound |y|_{V^-1}.
+    Its mean and what there is `besides`, its square in V^-1, its share of the bias, and rounding; leaves y in
+    `work` and V^-1 y in `step`.
     """
-    r = s.run[0]
-    y, image, cross = s.vectors[WORK], s.vectors[STEP], s.arms[CROSS]
-    mean, variance, width, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[ROOM]
+    r, y, image = s.run[0], s.vectors[WORK], s.vectors[STEP]
     for i in range(y.size):
         y[i] = s.vectors[EXCESS, i] - owed * s.vectors[XBAR, i]
     if r.premium > 0.0:  # this round is compared with what is left of practice, the allowance is as it was
         for i in range(y.size):
             y[i] += s.vectors[XBAR, i] - s.vectors[PRACTICE_MEAN, i]
     solve(s, y, image)
-    project(s, image, cross)
     base, square = dot(s.vectors[THETA], y) + besides, cautious_square(s, y, image)
     shared = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
-    rounding = ROUNDING * r.widest * (dot(y, y) + r.longest)
+    return base, square, shared, ROUNDING * r.widest * (dot(y, y) + r.longest)
+
+
+@inner
+def excess_room(
+    p: Any, r: Any, terms: tuple[float, float, float, float], arm: tuple[float, float, float], cross: float
+) -> float:
+    """The room of an arm of this mean, variance and width, where `cross` = <a, V^-1 y>."""
+    (base, square, shared, rounding), (mean, variance, width) = terms, arm
+    spread = sqrt(max(square + 2.0 * cross + variance, 0.0) + rounding)
+    bias = min(p.bias * spread, shared + p.bias * width)
+    return float(base + mean - r.gate_radius * spread - bias)
+
+
+@inner
+def measure_excess(p: Any, s: State, owed: float, besides: float, shift: Part) -> None:
+    """The least that y = Z + a - owed xbar earns, for every arm a, and what there is `besides`.
+
+    <theta, y> - r |y|_{V^-1} - bias, where the ridge biases <theta, y> by at most ridge bound |V^-1 y|_2 and
+    by at most sqrt(ridge) bound |y|_{V^-1}.
+    """
+    r, cross = s.run[0], s.arms[CROSS]
+    mean, variance, width, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[ROOM]
+    terms = excess_terms(p, s, owed, besides)
+    project(s, s.vectors[STEP], cross)
     for a in range(room.size):
-        spread = sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0) + rounding)
-        bias = min(p.bias * spread, shared + p.bias * width[a])
-        room[a] = base + mean[a] - r.gate_radius * spread - bias
+        room[a] = excess_room(p, r, terms, (mean[a], variance[a], width[a]), cross[a])
     if shift is not None:
-        move_with_arms(p, s, y, image)
+        move_with_arms(p, s, s.vectors[WORK], s.vectors[STEP])
         for a in range(room.size):
             room[a] -= s.arms[MOVE, a]
 
@@ -279,6 +298,14 @@ def measure_without_log(
 
 
 @inner
+def excess_owed(p: Any, r: Any) -> tuple[float, float]:
+    """How often mu_off is owed for an explored play, by a Tolerance, and what may be lost besides."""
+    allowed = allowance(p, r.rounds + 1)
+    share = allowed if p.relative == 1 else 0.0
+    return 1.0 - share, allowed - share
+
+
+@inner
 def measure_room(p: Any, s: State, ledger: Part, shift: Part, own: Part, model: Part, budget: Part) -> None:
     """What the gate makes of every arm: it is affordable where its room is positive.
 
@@ -290,9 +317,8 @@ def measure_room(p: Any, s: State, ledger: Part, shift: Part, own: Part, model: 
     if p.gate == TOLERANCE:
         room[:] = -inf
         if model is not None and p.by_model == 1 and r.vetoed == 0:
-            allowed = allowance(p, r.rounds + 1)
-            share = allowed if p.relative == 1 else 0.0
-            measure_excess(p, s, 1.0 - share, allowed - share, shift)
+            owed, besides = excess_owed(p, r)
+            measure_excess(p, s, owed, besides, shift)
         if ledger is not None and p.by_rewards == 1:
             paid = room_by_rewards(p, r)
             for a in range(room.size):

@@ -338,11 +338,12 @@ STIFF = 1e-4  # share of the largest variance below which an arm's own needs ref
 REFRESH_ABOVE = 10.0  # 1 + x'V^-1 x from which one rank-one step costs digits
 
 # Lists of arms (`lists`): levels, how far the certificate reaches, and what a kernel answers.
-LONG, SHORT, KEPT = range(3)
+LONG, SHORT, PERMANENT = range(3)
 OFFSETS = np.array([0.0, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0])  # of c, in radii
 ROUNDED = 1e-15  # of a variance made from V^-1, relative to its largest entry and to the condition of V
 BLOCK = 256  # arms that are measured together, so that their features stay in the cache
 LISTS_GO_ON, LISTS_END, LISTS_FULL, HISTORY_FULL = range(4)
+MOST_TRIED = 256  # arms that are looked at one by one in a decision before lists end
 
 
 Part = int | None  # of a policy: 1, or None where it has none
@@ -408,16 +409,20 @@ LISTS = np.dtype(
         ("begun", np.int64),  # rewards when the lists began
         ("leader", np.int64),  # the arm with the best lower bound so far
         ("frozen", np.int64),  # the one that had it before the first round
-        ("counted", np.int64),  # arms that are never left out
+        ("permanents", np.int64),  # arms that are never left out
         ("chosen", np.int64, (2,)),  # one more than the rewards when each list was chosen
         ("chosen_long", np.int64),  # how often
         ("chosen_short", np.int64),
+        ("scans", np.int64, (2,)),  # how often arms outside of each list were looked at since
+        ("patience", np.int64),  # how long the long list is kept in spite of that: 1, 2, 4, ... times
         ("work", np.float64),  # arms touched, one reward each
         ("bases", np.float64, (2,)),  # c of the first maximum of scores, at each level
         ("lows", np.float64, (2,)),  # the same of lower bounds
         ("units", np.float64, (2,)),  # what OFFSETS are multiplied by
         ("behind", np.float64, (2,)),  # the best lower bound outside, of before
         ("spreads", np.float64, (2,)),  # at least the largest eigenvalue of V relative to that of before
+        ("margin", np.float64),  # how wrong the square of a width may have been when the long list was chosen
+        ("shares", np.float64, (2,)),  # the largest |a|^2 in V^-1 over |a|^2 outside, then
     ]
 )
 
@@ -429,7 +434,9 @@ class Lists(NamedTuple):
     members: Ints  # (3, long) the arms of each list, and in order those that are never left out
     places: Ints  # (k,) in the short list; -1: not there
     stamps: Ints  # (k,) up to which reward of the history the rows of an arm are those of plain rounds
-    kept: Ints  # (k,) 1: never left out
+    permanent: Ints  # (k,) 1: never left out
+    widths: Floats  # (k,) |a| in V^-1 when the long list was chosen
+    lengths: Floats  # (k,) |a|^2
     long_rows: Floats  # (d, long) the features of the long list
     short_rows: Floats  # (d, short)
     short: Floats  # (6, short) mean, variance, width, lcb, score, cross
@@ -437,7 +444,7 @@ class Lists(NamedTuple):
     bounds: Floats  # (2, 2, offsets) the largest m + c w of scores and of lower bounds outside of each list
     anchors: Floats  # (2, d) theta when each list was chosen
     squares: Floats  # (2, 2, d, d) V and V^-1 then
-    scratch: Floats  # (2, d)
+    scratch: Floats  # (4, d)
     steps: Floats  # (n, d) V^-1 x of each reward
     gains: Floats  # (n, 3) what theta moved along it, 1 / growth, the radius after it
     refreshed: Ints  # (n,) where all was computed anew after it: which time; else -1
@@ -455,7 +462,9 @@ def allocate_lists(k: int, d: int, short: int, long: int) -> Lists:
         members=np.zeros((3, wide), dtype=np.int64),
         places=np.zeros(k, dtype=np.int64),
         stamps=np.zeros(k, dtype=np.int64),
-        kept=np.zeros(k, dtype=np.int64),
+        permanent=np.zeros(k, dtype=np.int64),
+        widths=np.zeros(k),
+        lengths=np.zeros(k),
         long_rows=np.zeros((d, wide)),
         short_rows=np.zeros((d, narrow)),
         short=np.zeros((6, narrow)),
@@ -463,7 +472,7 @@ def allocate_lists(k: int, d: int, short: int, long: int) -> Lists:
         bounds=np.zeros((2, 2, OFFSETS.size)),
         anchors=np.zeros((2, d)),
         squares=np.zeros((2, 2, d, d)),
-        scratch=np.zeros((2, d)),
+        scratch=np.zeros((4, d)),
         steps=np.zeros((256, d)),
         gains=np.zeros((256, 3)),
         refreshed=np.zeros(256, dtype=np.int64),

@@ -1,0 +1,105 @@
+"""When rounds go by lists of arms: they begin where that may pay, and end where it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from linoto.core import kernels
+from linoto.core.kernels import Parts
+from linoto.core.running import Running
+from linoto.core.shortlists import Shortlists, Sizes
+from linoto.core.warm_up import warm_up_lists
+
+FIRST_WAIT, WAIT_FOR_FEATURE = 128, 5  # rewards before lists that did not pay are tried again, at the least
+
+
+class Listing:
+    """The lists of one driver: which there are now, and when they are tried next.
+
+    Whatever it says, the answers have the bits of plain rounds.
+    """
+
+    def __init__(self, running: Running, parts: Parts, *, is_possible: bool) -> None:
+        self.running, self.parts, self.is_possible = running, parts, is_possible
+        self.use(Sizes())
+
+    def use(self, sizes: Sizes | None) -> None:
+        """Lists of these sizes from the next decision on, where they suit; None: plain rounds."""
+        self.end()
+        running, self.sizes = self.running, sizes
+        self.next_try: int | None = None  # the number of rewards from which on there are lists; None: never
+        # a try costs about d plain rounds
+        self.wait = max(FIRST_WAIT, WAIT_FOR_FEATURE * running.held.vectors.shape[1])
+        if sizes is not None and self.is_possible and Shortlists.suit(running.params, running.held, sizes):
+            self.next_try = 0
+
+    def now(self) -> Shortlists | None:
+        """The lists that this decision is made with, if any."""
+        running = self.running
+        if running.lists is not None or self.next_try is None or running.rewards < self.next_try:
+            return running.lists
+        assert self.sizes is not None
+        lists = Shortlists(running.held, self.sizes, self.parts)
+        warm_up_lists(self.parts.coin, self.parts.ledger)
+        if lists.begin(running.params, running.held):
+            running.lists = lists
+        else:
+            self.give_up()
+        return running.lists
+
+    def end(self) -> None:
+        """Plain rounds from here on: every arm catches up first."""
+        running = self.running
+        if running.lists is not None:
+            running.lists.catch_up(running.params, running.held)
+            running.lists = None
+
+    def give_up(self) -> None:
+        """The same where they do not pay; they are tried again, each time after twice as many rewards."""
+        self.end()
+        self.next_try, self.wait = self.running.rewards + self.wait, 2 * self.wait
+
+    def decide(self, proposal: int) -> int:
+        """The arm, -1 where plain rounds have to say it."""
+        running, lists = self.running, self.now()
+        if lists is None:
+            return -1
+        arm = lists.decide(running.params, running.held, proposal)
+        if arm < 0:
+            self.give_up()
+        return arm
+
+    def commit(self, arm: int, mixture: bool) -> bool:
+        """Count a play; False where there are no lists that do."""
+        running = self.running
+        if running.lists is None:
+            return False
+        if running.lists.commit(running.params, running.held, arm, mixture) != kernels.LISTS_GO_ON:
+            self.give_up()
+        return True
+
+    def observe(self, *reward: Any) -> bool:
+        """Count a reward; False where there are no lists that do."""
+        running = self.running
+        if running.lists is None:
+            return False
+        told = running.lists.observe(running.params, running.held, *reward)
+        if told != kernels.LISTS_GO_ON:
+            self.give_up()
+        return told != kernels.LISTS_FULL
+
+    def most_plain_rounds(self, rounds: int) -> int:
+        """How many of so many rounds are played before lists are tried."""
+        if self.next_try is None or self.next_try <= self.running.rewards:
+            return rounds
+        return min(rounds, self.next_try - self.running.rewards)
+
+    def play(self, *rounds: Any) -> int | None:
+        """Play some of these rounds, at most all of them: how many; None where there are no lists."""
+        running, lists = self.running, self.now()
+        if lists is None:
+            return None
+        count, told = lists.play(running.params, running.held, *rounds)
+        if told != kernels.LISTS_GO_ON:
+            self.give_up()
+        return count
