@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,7 @@ def announced(title: str, words: Sequence[Any]) -> argparse.Namespace:
     return steps()[0].parse_args(line)
 
 
+@cache
 def steps() -> tuple[Parser, dict[str, Parser]]:
     """The commands that a launch is made of: all together, and each by its name."""
     top = Parser(prog="linoto", allow_abbrev=False)

@@ -14,6 +14,7 @@ WRITERS = tuple(module.__name__ for module in MODULES)
 WRITE_SQL = {Path(str(module.__file__)) for module in MODULES}
 DUCKDB = re.compile(r"\b(read_(parquet|csv|json|ndjson)\w*|parquet_\w*metadata|file_row_number)\b|\bCOPY \(")
 STATEMENT = re.compile(r"\b(SELECT|COPY|DESCRIBE|CREATE (TEMP )?(TABLE|VIEW)|GROUP BY|LEFT JOIN|TRY_CAST)\b")
+FOR_WAREHOUSES = PACKAGE / "logs" / "statement.py"  # its one statement is run elsewhere, never by DuckDB
 WITHOUT_DATABASE = (PACKAGE / "logs", PACKAGE / "audit")  # elsewhere statements may be for SQLite
 
 
@@ -24,7 +25,8 @@ def composed(texts: list[str], *patterns: re.Pattern[str]) -> list[str]:
 
 def test_sql_for_duckdb_is_written_in_four_files_only() -> None:
     for path in sources().keys() - WRITE_SQL:
-        strict = any(path.is_relative_to(folder) for folder in WITHOUT_DATABASE)
+        inside = any(path.is_relative_to(folder) for folder in WITHOUT_DATABASE)
+        strict = inside and path != FOR_WAREHOUSES
         words = (DUCKDB, STATEMENT) if strict else (DUCKDB,)
         assert composed(sources()[path].texts, *words) == [], f"{path} must call functions"
 
