@@ -164,6 +164,21 @@ def test_one_server_owns_a_database_until_its_session_ends(address: Address, pos
         assert decide(service).decision_id == "1-2"
 
 
+def test_a_database_that_only_one_server_could_own_is_shared_from_now_on(
+    address: Address, postgres: Cluster, tmp_path: Path
+) -> None:
+    """As version 0.3 left it: without a table of servers."""
+    with opened(address) as service:
+        create(service)
+        first = decide(service, key="k")
+    dropped = postgres.psql(name_of(address), "DROP TABLE linoto.servers, linoto.parts")
+    assert dropped.returncode == 0
+    with served(address, log=tmp_path / "log") as server, closing(server.client()) as client:
+        assert client.decide("loop", key="k").decision_id == first.decision_id
+        with pytest.raises(OSError, match="in use by another server"):
+            open_service(address)
+
+
 def decide_at_once(service: Service, key: str) -> DecisionResponse:
     """As a request does: the key is known before, so that the batch is one statement."""
     loops = service.loops

@@ -287,14 +287,16 @@ class Store:
             set_errors(batch, OSError(NOT_OWNED))
             self._answer(loop, batch)
             return
-        alone = all(queued.memory for queued in batch) and not self._memory_ahead
-        if self._engine.remote and (not alone or self._engine.cut):
+        if self._engine.remote and self._needs_database(batch):
             self._writer.submit(self._look_ahead, loop, batch)
             return
         self._transaction.acquire()
         if not self._begin(batch):
             batch = self._postpone(batch)
         self._run(loop, batch)
+
+    def _needs_database(self, batch: list[QueuedJob[Any]]) -> bool:
+        return self._memory_ahead or self._engine.cut or not all(queued.memory for queued in batch)
 
     def _look_ahead(self, loop: asyncio.AbstractEventLoop, batch: list[QueuedJob[Any]]) -> None:
         """Look up what a batch needs, in the writer's thread: nobody else waits for the network."""

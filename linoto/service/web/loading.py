@@ -9,7 +9,7 @@ from linoto.service.web.messages import error_body
 
 ALIVE = (200, b"text/plain; charset=utf-8", b"ok")
 NOT_OWNED = "the database cannot be reached, or another server has taken it over: ask again, there or here"
-STANDING_BY = "another server owns the database: this one takes over when it ends"
+STANDING_BY = "somebody else has the whole database: this server goes on when that ends"
 AWAY = "the database cannot be reached: this server goes on when it can"
 
 
