@@ -52,13 +52,13 @@ class Shared:
         passed_on = any(name == PASSED_ON for name, _ in scope["headers"])
         if loop is not None:
             await self._reach(part_of(loop[1]), passed_on, scope, receive, send)
-        elif scope["path"] in LISTS and scope["method"] == "GET" and not passed_on:
-            await self._gather(scope, receive, send)
+        elif scope["path"] not in LISTS or scope["method"] != "GET":
+            await self.app(scope, receive, send)
+        elif passed_on:
+            before, served = set(self.spread.served), self.spread.served
+            await self.app(scope, receive, with_header(send, lambda: (HAS, bits(before & served))))
         else:
-            before = set(self.spread.served)
-            await self.app(
-                scope, receive, with_header(send, lambda: (HAS, bits(before & self.spread.served)))
-            )
+            await self._gather(scope, receive, send)
 
     async def keep_peers(self) -> None:
         """Close what leads to servers that are gone, until cancelled."""
