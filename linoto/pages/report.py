@@ -99,7 +99,7 @@ def section(result: Results, written: Sequence[Path]) -> dict[str, Any]:
 
 
 def write_curves(result: Results, out: Path, as_csv: bool) -> list[Path]:
-    """The tidy curves as Parquet, in a hundredth of the time of CSV; that on request, or where it is there.
+    """The tidy curves as Parquet, in a seventh of the time of CSV; that on request, or where it is there.
 
     Without pyarrow there is CSV alone.
     """
