@@ -55,7 +55,9 @@ def play(table: pd.DataFrame, kind: Make, seed: int) -> tuple[float, int, float]
         crosses=[("item", name) for name in ([c.name for c in columns] or names)],
     )
     confidence = linoto.Confidence(noise="bounded", reward_range=(0, 1))
-    policy = linoto.Gated(explorer=linoto.LinTS(scale=0.5), gate=linoto.Open(), confidence=confidence)
+    policy = linoto.Gated(
+        explorer=linoto.LinTS(scale=0.5, prior="scaled"), gate=linoto.Open(), confidence=confidence
+    )
     agent = policy.start(log, rng=rng)
     late, earned, start = rows[LOGGED:].to_dict("records"), 0.0, perf_counter()
     for row in late:

@@ -9,7 +9,8 @@ the same question where rounds bring their own arms.
 
 The rule, stated before it was asked: out is who earns .01 a round less than the best on the open real tables;
 of the others, the one whose worst family is the least bad, by its regret as a multiple of the lowest (the
-geometric mean over the problems of a family).
+geometric mean over the problems of a family); of those within 5 % of it, the one with the smallest mean over
+all families.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ Rng = np.random.Generator
 World = tuple[Any, linoto.Offline]
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
 EXPLORERS: dict[str, Any] = {
-    "LinTS()": linoto.LinTS(),
+    "LinTS(scale=1.0)": linoto.LinTS(scale=1.0),
     "LinTS(scale=0.7)": linoto.LinTS(scale=0.7),
     "LinTS(scale=0.5)": linoto.LinTS(scale=0.5),
+    "LinTS(scale=0.35)": linoto.LinTS(scale=0.35),
+    "LinTS(scale=1.0, prior='scaled')": linoto.LinTS(scale=1.0, prior="scaled"),
+    "LinTS(scale=0.5, prior='scaled')": linoto.LinTS(scale=0.5, prior="scaled"),
     "LinUCB(scale=0.25)": linoto.LinUCB(scale=0.25),
     "SquareCB()": linoto.SquareCB(),
 }

@@ -75,7 +75,10 @@ def policies(confidence: linoto.Confidence) -> dict[str, Any]:
     """Explorers alone and behind the usual gate, each with the noise it assumes and with the one it sees."""
     found: dict[str, Any] = {"LinUCB": linoto.LinUCB(scale=1.0, confidence=confidence)}
     for noise in ("assumed", "estimated"):
-        optimist, thompson = linoto.LinUCB(scale=0.25, noise=noise), linoto.LinTS(noise=noise)
+        optimist, thompson = (
+            linoto.LinUCB(scale=0.25, noise=noise),
+            linoto.LinTS(scale=1.0, prior="scaled", noise=noise),
+        )
         found[f"LinUCB x 0.25, {noise}"] = replace(optimist, confidence=confidence)
         found[f"LinTS, {noise}"] = replace(thompson, confidence=confidence)
         found[f"Gated, {noise}"] = linoto.Gated(explorer=optimist, confidence=confidence)

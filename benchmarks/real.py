@@ -69,7 +69,8 @@ def scales(*values: float) -> dict[str, Settings]:
 GATED = {
     "LinUCB(scale=.25)": {"explorer": {"explorer": "LinUCB", "scale": 0.25}},
     "LinTS(scale=.5)": {"explorer": {"explorer": "LinTS", "scale": 0.5}},
-    "LinTS(scale=.7)": {"explorer": {"explorer": "LinTS", "scale": 0.7}},
+    "LinTS(scale=1, prior='scaled')": {"explorer": {"explorer": "LinTS", "scale": 1.0, "prior": "scaled"}},
+    "LinTS(scale=.5, prior='scaled')": {"explorer": {"explorer": "LinTS", "scale": 0.5, "prior": "scaled"}},
     "SquareCB()": {"explorer": {"explorer": "SquareCB"}},
     "share .02": {"budget": 50, "share": 0.02},
 }

@@ -158,19 +158,23 @@ class LinTS(BuiltInExplorer):
 
     v is the noise that log and rewards show, at most the assumed one (`noise="assumed"` takes that), as a
     Bayesian would draw. A scale below 1 says that noise misleads less than it could. It says nothing about an
-    arm of which nobody knows anything: that is drawn as wide as before any reward by `prior="whole"`.
+    arm of which nobody knows anything: that is drawn as wide as before any reward, unless `prior="scaled"`
+    (the whole posterior is `LinTS(scale=1.0, prior="scaled")`).
     """
 
     rule: ClassVar[Rule] = Rule(
         code=kernels.THOMPSON, draws=kernels.NORMAL_DRAWS, keeps_factor=True, propensity=by_redrawing
     )
-    words = {"scaled-thompson": {"scale": 0.5}, "thompson": {}}  # noqa: RUF012 - a constant of the class
+    words = {  # noqa: RUF012 - a constant of the class
+        "scaled-thompson": {"scale": 0.5, "prior": "scaled"},
+        "thompson": {},
+    }
     before: ClassVar[dict[str, Any]] = {"noise": "assumed", "prior": "scaled"}
     gone: ClassVar[dict[str, Any]] = {"law": "posterior"}
 
-    scale: float = 1.0
+    scale: float = 0.7
     noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated
-    prior: Literal["whole", "scaled"] = "scaled"  # what is unknown of an arm; scaled: less by the scale too
+    prior: Literal["whole", "scaled"] = "whole"  # what is unknown of an arm; scaled: less by the scale too
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
 

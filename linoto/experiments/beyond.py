@@ -22,7 +22,7 @@ from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.bandits import Bandit, LinearBandit
 
 BEST = "m=500, best action logged"
-SHARP = LinUCB(scale=0.25)
+SHARP, POSTERIOR = LinUCB(scale=0.25), LinTS(scale=1.0, prior="scaled")
 OURS = ("Tolerance 0.1", "Tolerance 0.02", "Tolerance 0.1, Thompson")
 
 
@@ -33,9 +33,9 @@ def contenders(alpha: float) -> dict[str, Policy]:
         "LinUCB": LinUCB(scale=1.0, confidence=PAPER),
         "Tolerance 0.1": Gated(explorer=SHARP, gate=Tolerance(epsilon=0.1)),
         "Tolerance 0.02": Gated(explorer=SHARP, gate=Tolerance(epsilon=0.02)),
-        "Tolerance 0.1, Thompson": Gated(explorer=LinTS(), gate=Tolerance(epsilon=0.1)),
+        "Tolerance 0.1, Thompson": Gated(explorer=POSTERIOR, gate=Tolerance(epsilon=0.1)),
         "0.25 UCB": SHARP,
-        "Thompson": LinTS(),
+        "Thompson": POSTERIOR,
     }
 
 
@@ -106,8 +106,8 @@ GOOD_LOG = Experiment(
             policies={
                 "0.25 UCB": SHARP,
                 "Budget, 0.25 UCB": behind_budget(SHARP),
-                "Thompson": LinTS(),
-                "Budget, Thompson": behind_budget(LinTS()),
+                "Thompson": POSTERIOR,
+                "Budget, Thompson": behind_budget(POSTERIOR),
             },
         ),
     ),

@@ -75,7 +75,7 @@ def everyone(
         **({"OFUL": LinUCB(scale=1.0, confidence=usual)} if confidence is None else {}),
         "LinUCB x 0.25": LinUCB(scale=0.25, confidence=confidence),
         "LinTS": LinTS(confidence=confidence),
-        "LinTS x 0.5": LinTS(scale=0.5, confidence=confidence),
+        "LinTS, posterior": LinTS(scale=1.0, prior="scaled", confidence=confidence),
         "LinTS, Agrawal-Goyal": WideLinTS(law="agrawal-goyal", confidence=confidence),
         "LinTS, Abeille-Lazaric": WideLinTS(law="abeille-lazaric", confidence=confidence),
         "LinLCB": LinLCB(confidence=paper),

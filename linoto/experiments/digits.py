@@ -42,7 +42,7 @@ def experiment(horizon: int = 6000, m: int = 1000) -> Experiment:
     Both gates allow 2 wrong images in 100 more than practice has.
     """
     confidence = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=BOUND)
-    explorer = LinTS(scale=0.5)
+    explorer = LinTS(scale=0.5, prior="scaled")
     policies = {
         "no gate": replace(explorer, confidence=confidence),
         "model": Gated(

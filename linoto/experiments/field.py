@@ -24,7 +24,7 @@ def cited() -> dict[str, Policy]:
     return {
         "OFUL": LinUCB(scale=1.0),
         "OFUL, rarely switching": RareLinUCB(),
-        "LinTS": LinTS(),
+        "LinTS": LinTS(scale=1.0, prior="scaled"),  # the posterior
         "LinTS, Agrawal-Goyal": WideLinTS(law="agrawal-goyal"),
         "LinTS, Abeille-Lazaric": WideLinTS(law="abeille-lazaric"),
         "OOPE": OOPE(),

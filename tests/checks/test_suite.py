@@ -35,7 +35,7 @@ DETERMINISTIC = [
     RareLinUCB(),
     LinLCB(),
     LinLCB(frozen=True),
-    LinTS(scale=0.0),
+    LinTS(scale=0.0, prior="scaled"),
     Greedy(),
     Gated(explorer=LinUCB()),
     Gated(

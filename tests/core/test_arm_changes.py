@@ -170,12 +170,15 @@ GATES: dict[str, tuple[Any, str, dict[str, Any]]] = {
 def test_other_gates_are_their_oracle_when_arms_come_and_go(name: str, explorer: str) -> None:
     gate, fallback, words = GATES[name]
     actions, log, rng = problem(5)
-    tried: Any = LinUCB(scale=1.0, noise="assumed") if explorer == "ucb" else LinTS(noise="assumed")
+    tried: Any = (
+        LinUCB(scale=1.0, noise="assumed") if explorer == "ucb" else LinTS(scale=0.5, noise="assumed")
+    )
     policy = Gated(explorer=tried, gate=gate, fallback=fallback, confidence=ONLINE)  # type: ignore[arg-type]
     agent = policy.start(actions, log, rng=0)
     oracle = ChangingReference(
         Problem(actions, log.pulls, log.reward_sums), explorer=explorer, reach="affordable",
         kind="self_normalised", ridge=0.5, noise=0.5, bound=2.0, delta=0.1, **words,
+        **({} if explorer == "ucb" else {"scale": 0.5, "whole_prior": True}),
     )  # fmt: skip
     follow(agent, oracle, rng, rounds=60)
     if "budget" in name:

@@ -71,7 +71,7 @@ def test_an_infinite_budget_is_linucb(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_exploration_is_greedy(seed: int) -> None:
     greedy = arms_of(Greedy(), seed)
-    assert arms_of(LinTS(scale=0.0), seed) == greedy
+    assert arms_of(LinTS(scale=0.0, prior="scaled"), seed) == greedy
     assert arms_of(LinUCB(scale=0.0), seed) == greedy
 
 

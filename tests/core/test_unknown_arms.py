@@ -125,7 +125,7 @@ def test_an_arm_of_length_zero_is_worth_its_mean() -> None:
 def test_what_was_stored_before_draws_what_is_unknown_by_its_scale_too() -> None:
     stored = {"type": "LinTS", "scale": 0.5, "noise": "auto", "memory": None, "confidence": None}
     before = linoto.from_dict(stored, stored=True)
-    assert before == LinTS(scale=0.5, prior="scaled")
+    assert before == LinTS(scale=0.5, prior="scaled") != LinTS(scale=0.5) == linoto.from_dict(stored)
     assert linoto.from_dict(linoto.to_dict(before), stored=True) == before
     drawn = deviations("one-hot", LinTS(scale=0.5, prior="scaled", noise="assumed", confidence=SURE))
     np.testing.assert_allclose(drawn, 0.5 * normals_of("one-hot"), rtol=1e-12)

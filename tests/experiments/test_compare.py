@@ -123,7 +123,15 @@ def test_every_problem_has_everybody_who_can_play_it() -> None:
 
 def test_who_is_not_set_up_as_in_the_paper_assumes_the_same_of_rewards() -> None:
     """A league in which one has another ridge than the others compares ridges."""
-    sharp = ("Gated", "Gated, 0.25 UCB", "LinOtO, sharp", "LinUCB x 0.25", "LinTS", "LinTS x 0.5", "Greedy")
+    sharp = (
+        "Gated",
+        "Gated, 0.25 UCB",
+        "LinOtO, sharp",
+        "LinUCB x 0.25",
+        "LinTS",
+        "LinTS, posterior",
+        "Greedy",
+    )
     for confidence in (None, CLICKS):
         found: dict[str, Any] = everyone(confidence)
         assert {found[label].composed().assumed for label in sharp} == {confidence or Confidence()}

@@ -177,6 +177,7 @@ class ToleranceReference:
         self.base = Reference(
             self.problem, explorer=self.explorer, scale=self.scale, kind=self.kind, delta=self.delta,
             ridge=self.ridge, noise=self.sigma, bound=self.bound, estimates_noise=True,
+            whole_prior=True,  # of Thompson sampling
         )  # fmt: skip
         self.plays: list[Play] = []
         self.vetoed = False

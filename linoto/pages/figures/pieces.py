@@ -27,7 +27,7 @@ COLOURS = {
     "Random": "#8d96a3",
     "LinOtO, sharp": "#ff8fa3",
     "LinTS": "#6a4c93",
-    "LinTS x 0.5": "#c77dff",
+    "LinTS, posterior": "#c77dff",
     "LinTS, Agrawal-Goyal": "#b07aa1",
     "LinTS, Abeille-Lazaric": "#8d5a97",
     "LinUCB, rarely switching": "#43aa8b",
@@ -67,7 +67,7 @@ STYLES = {
     "0.25 UCB": "--",
     "Thompson": "--",
     "LinUCB x 0.25": ":",  # these two may lie on the line of a gate that never refused
-    "LinTS x 0.5": ":",
+    "LinTS, posterior": ":",
     "the log's gate": "-.",  # may lie on the line without a gate
 }
 OTHER_COLOURS = ("#6a4c93", "#f3722c", "#4d908e", "#577590", "#90be6d", "#9c6644")
