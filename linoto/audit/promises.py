@@ -65,7 +65,12 @@ def find_promise(
     if budget is None and epsilon is None:
         gate = default_gate(confidence or Confidence())
     ranged = confidence is not None and confidence.reward_range is not None
-    if log.guardrails and confidence is not None and ranged and gate.why_no_guardrails(confidence):
+    if (
+        log.guardrails
+        and confidence is not None
+        and ranged
+        and gate.why_no_guardrails(confidence, log.guardrails)
+    ):
         gate = contextual_gate("control", confidence, log.moments, budget=budget, epsilon=epsilon)
         return promise_of("control", gate, confidence, log)
     return promise_of("tolerance", gate, confidence, log)

@@ -240,7 +240,7 @@ def with_gate(policy: ComposedPolicy, arguments: argparse.Namespace, *, guarded:
     if arguments.gate is None:
         made: Any = policy
         gated = guarded and arguments.policy == "Gated"
-        if gated and made.gate.why_no_guardrails(made.assumed) is not None:
+        if gated and not made.gate.throws_coin:
             return replace(made, gate=gates()["control"]())
         return policy
     if arguments.policy != "Gated":

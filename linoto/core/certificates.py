@@ -55,10 +55,12 @@ class Certificate:
     every: int | None = None  # the same is promised of each stretch of rounds from a multiple of this on
     by_model: bool = False  # whether it breaks where mean rewards are not linear in the features
     guardrails: tuple[Guardrail, ...] = ()  # metrics besides the reward, promised with it
+    roundings: tuple[float, ...] = ()  # what of each is lost besides, where the mixture is rounded
 
     def __post_init__(self) -> None:
         rails = [Guardrail(**rail) if isinstance(rail, dict) else rail for rail in self.guardrails]
         object.__setattr__(self, "guardrails", tuple(rails))
+        object.__setattr__(self, "roundings", tuple(self.roundings))
 
     def loss(self, rounds: int) -> float | None:
         """The most that can be lost, below what `against` names, in so many rounds."""
@@ -90,8 +92,9 @@ class Certificate:
     def to_dict(self, *, rounds: int | None = None) -> dict[str, Any]:
         """Plain JSON data; for a horizon also the loss over it, and from where on that says something."""
         data = asdict(self)  # without a horizon no more than this: Certificate(**data) must read it
-        if not self.guardrails:
-            del data["guardrails"]
+        for name in ("guardrails", "roundings"):
+            if not data[name]:
+                del data[name]
         if rounds is not None:
             data |= {"rounds": rounds, "loss": self.loss(rounds)}
             data["says_something_from"] = self.says_something_from
@@ -142,10 +145,15 @@ class Certificate:
 
     def guardrail_text(self, rail: Guardrail, rounds: int | None) -> str:
         """What is promised of a metric, and in so many rounds."""
-        text = f"{rail.text(self.against)}; every value lies in {interval_text(rail.reward_range)}"
+        rounding = dict(zip(self.guardrails, self.roundings, strict=False)).get(rail, 0.0)
+        against = "the log" if self.against == LOG else self.against
+        text = f"{rail.text(against)}; every value lies in {interval_text(rail.reward_range)}"
+        if rounding:
+            text = f"{text}; {amount(rounding)} besides, by the rounding of the logging mixture"
         if rounds is not None:
-            text = f"{text}; in {counted(rounds, 'round')} {amount(rail.loss(rounds))}"
-            if rail.loss(rounds) >= rail.width * rounds:
+            most = rail.loss(rounds) + rounding
+            text = f"{text}; in {counted(rounds, 'round')} {amount(most)}"
+            if most >= rail.width * rounds:
                 text = f"{text}, which is vacuous: no play could lose more than {amount(rail.width * rounds)}"
         least = self.never_opens.get(rail.name)
         return text if least is None else f"{text}; {spent_text(least, 'rate')}"
@@ -153,6 +161,8 @@ class Certificate:
     @property
     def never_opens(self) -> dict[str, float]:
         """The budget from which on it learns, of each guardrail whose own is spent before that."""
+        if self.against == LOG:  # there the log has proven something before
+            return {}
         delta = self.delta / (1 + len(self.guardrails))
         least = {rail: opening_budget(rail.width, delta) for rail in self.guardrails if rail.rate == 0}
         return {rail.name: needed for rail, needed in least.items() if rail.budget < needed}

@@ -18,7 +18,7 @@ from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.guardrail import Guardrail, as_guardrails
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
-from linoto.core.rails import Rails, settle, share_of, values_for
+from linoto.core.rails import Rails, promised_of, settle, share_of, values_for
 from linoto.core.saving import SNAPSHOT_FORMAT, under_stored_names
 from linoto.core.tickets import Ticket, Tickets, said
 from linoto.core.validation import as_arm, generator_for
@@ -93,10 +93,10 @@ class Guard:
         self, offline: Offline, gate: Gate, confidence: Confidence, guardrails: tuple[Guardrail, ...]
     ) -> None:
         self.offline, self.gate, self.confidence, self.guardrails = offline, gate, confidence, guardrails
-        reason = gate.why_no_guardrails(confidence) if guardrails else None
+        reason = gate.why_no_guardrails(confidence, guardrails) if guardrails else None
         if reason is not None:
             raise ValueError(reason)
-        self._rails = Rails.begin(guardrails, gate, confidence)
+        self._rails = Rails.begin(guardrails, gate, confidence, offline.pulls)
         self._of_gate = confidence = share_of(confidence, guardrails)
         k = offline.pulls.size
         self._logged = np.flatnonzero(offline.pulls)  # (n,) the arms of the mixture: no other is ever due
@@ -129,8 +129,10 @@ class Guard:
         arm = as_arm(proposal, self._counts.shape[1])
         if self.gate.throws_coin:
             return self._decide_by_coin(arm)
-        room = float(kernels.ledger_room(self._params, self._run))
-        run = self._run[0]
+        room, run = float(kernels.ledger_room(self._params, self._run)), self._run[0]
+        if self._rails is not None:
+            self._rails.measure(self._run)
+            room = min(room, 0.0) if run["rails_share"] == 1 else room
         index = kernels.most_behind(self._shares, self._mixed, int(run["logged"]), int(run["mixed"]))
         due = int(self._logged[index])
         return Decision(
@@ -156,6 +158,8 @@ class Guard:
             ticket = Ticket(arm, mixture=ours and decision.by_practice)
             if ticket.mixture:
                 self._mixed[int(np.searchsorted(self._logged, arm))] += 1
+            if self._rails is not None:
+                ticket = self._rails.commit(self._run, decision, ticket)
             kernels.ledger_commit(self._params, self._run, ticket.mixture)
         self._counts[kernels.PENDING_MIXTURE if ticket.mixture else kernels.PENDING, arm] += 1
         self._open.open(self.rounds)
@@ -259,7 +263,7 @@ class Guard:
                 offline=self.offline,
             )
         )
-        found = replace(found, delta=self.confidence.delta, guardrails=self.guardrails)
+        found = replace(found, delta=self.confidence.delta, **promised_of(self._rails))
         return coins.with_seed(found, self.gate, self._coins)
 
     def snapshot(self) -> bytes:

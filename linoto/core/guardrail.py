@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 from unicodedata import normalize
 
 from linoto.core.hints import amount
-from linoto.core.validation import as_range, as_reward, check_nonnegative, exact, is_number, normalise
+from linoto.core.validation import (
+    as_range,
+    as_reward,
+    check_nonnegative,
+    exact,
+    is_number,
+    normalise,
+)
 
 LINES = frozenset(
     (
@@ -30,11 +37,14 @@ class Guardrail:
     It is given with a gate, and promised like the reward: with probability 1 - delta, for every round, the
     reward and every guardrail at once. Every value lies in `reward_range`. Where `lower_is_better`
     (complaints, refunds, seconds), what is lost is what there is *more* of. `mean` is about what practice has
-    of it, where that is known: the books start with it, and no promise needs it.
+    of it, where that is known: the books start with it, and no promise behind a `Control` gate needs it. A
+    `Tolerance` compares with the log: there `mean` is that of the values in all its rows, `logged` of them.
 
     >>> Guardrail("complaints", reward_range=(0, 1), lower_is_better=True, budget=20).loss(1000)
     20.0
     """
+
+    unsaid: ClassVar[tuple[str, ...]] = ("logged",)  # stored data has it only where it is known
 
     name: str
     _: KW_ONLY
@@ -43,6 +53,7 @@ class Guardrail:
     budget: float = 0.0
     rate: float = 0.0
     mean: float | None = None
+    logged: int | None = None
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -60,6 +71,9 @@ class Guardrail:
             )
         if self.mean is not None and not (is_number(self.mean) and low <= self.mean <= high):
             raise ValueError(f"mean must be in [{exact(low)}, {exact(high)}] or None, got {self.mean!r}")
+        whole = isinstance(self.logged, int) and not isinstance(self.logged, bool)
+        if self.logged is not None and not (whole and self.logged > 0):
+            raise ValueError(f"logged must be a number of rows >= 1 or None, got {self.logged!r}")
 
     def loss(self, rounds: int) -> float:
         """The most that can be lost of it in so many rounds."""

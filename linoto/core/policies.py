@@ -297,8 +297,8 @@ class Gated(Composed):
     sampling (`default_explorer`) behind `default_gate`, a budget of 100 rounds. An
     explorer of your own is any object with `score(view) -> (k,)` or `propose(view) -> arm`
     (`linoto.core.explorers.View` is what it sees): slower, the same promise. `guardrails` are metrics besides
-    the reward that must not suffer either, behind a `Control` gate: a round is explored only where all of
-    them can afford it.
+    the reward that must not suffer either, behind a `Control` gate, or a `Tolerance` where the log has them:
+    a round is explored only where all of them can afford it.
 
     >>> import numpy as np
     >>> log = Offline(pulls=[50, 0], reward_sums=[30.0, 0.0])
@@ -341,9 +341,21 @@ class Gated(Composed):
         self.check_forgetting()
         self.check_shift()
         object.__setattr__(self, "guardrails", as_guardrails(self.guardrails))
-        reason = self.composed().gate.why_no_guardrails(self.assumed) if self.guardrails else None
+        self.check_guardrails()
+
+    def check_guardrails(self) -> None:
+        """Refuse guardrails that the gate has no theorem for."""
+        if not self.guardrails:
+            return
+        composition = self.composed()
+        reason = composition.gate.why_no_guardrails(self.assumed, self.guardrails)
         if reason is not None:
             raise ValueError(reason)
+        if not composition.gate.throws_coin and composition.resolved_fallback() != "mixture":
+            raise ValueError(
+                "fallback must be 'mixture' or 'auto' for guardrails behind a Tolerance gate, got "
+                f"{self.fallback!r}: another arm is safe for the reward alone"
+            )
 
     def check_forgetting(self) -> None:
         """Refuse a gate or a fallback whose proof needs every reward that an explorer would forget."""
@@ -408,4 +420,6 @@ class Gated(Composed):
 
     def resolved_fallback(self) -> str | int:
         """The fallback, the gate's own choice where it is "auto"."""
+        if self.fallback == "auto" and self.guardrails:
+            return "mixture"  # all that is safe for every metric
         return self.gate.default_fallback(self.assumed) if self.fallback == "auto" else self.fallback

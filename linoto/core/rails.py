@@ -40,6 +40,25 @@ def values_for(rails: Rails | None, metrics: Mapping[str, Any] | None) -> Values
     return {} if rails is None else rails.values_of(metrics)
 
 
+def logged_values(rail: Guardrail, pulls: Ints) -> Offline:
+    """What a log of so many pulls (k,) had of a metric, more being better; of each arm it is not known."""
+    if rail.logged != pulls.sum():
+        raise ValueError(
+            f"logged must be {int(pulls.sum())}, the rows of this log, got {rail.logged}: a value that is "
+            "missing may be any"
+        )
+    sums: Floats = rail.turn * float(rail.mean or 0.0) * pulls.astype(np.float64)
+    return Offline(pulls=pulls, reward_sums=sums)
+
+
+def promised_of(rails: Rails | None) -> dict[str, Any]:
+    """What a certificate says of guardrails."""
+    if rails is None:
+        return {}
+    found = rails.params["kappa"] * rails.params["unit"]
+    return {"guardrails": rails.guardrails, "roundings": found.tolist() if found.any() else ()}
+
+
 def settle(round: int, tickets: Tickets, awaiting: OpenRounds, rails: Rails | None) -> None:
     """Forget what was played in a round, where neither its reward nor a value of it is to come any more."""
     if not awaiting.awaits(round) and (rails is None or not rails.awaits(round)):
@@ -59,8 +78,10 @@ class Rails:
             warm_up_rails()
 
     @classmethod
-    def begin(cls, guardrails: tuple[Guardrail, ...], gate: Gate, confidence: Confidence) -> Rails | None:
-        """Books in which nothing is explored yet; None without guardrails."""
+    def begin(
+        cls, guardrails: tuple[Guardrail, ...], gate: Gate, confidence: Confidence, pulls: Ints
+    ) -> Rails | None:
+        """Books in which nothing is explored yet, after a log of so many `pulls` (k,); None without any."""
         if not guardrails:
             return None
         params = np.zeros(len(guardrails), dtype=kernels.PARAMS)
@@ -69,12 +90,14 @@ class Rails:
             bounded = Confidence(noise="bounded", reward_range=rail.limits, delta=delta)
             p["noise"] = bounded.scale
             try:
-                gate.for_guardrail(rail).fill(p, bounded, np.ones((1, 1)), Offline.empty(1))
+                logged = Offline.empty(1) if gate.throws_coin else logged_values(rail, pulls)
+                gate.for_guardrail(rail).fill(p, bounded, np.ones((len(logged.pulls), 1)), logged)
             except ValueError as error:
                 told = str(error).replace("epsilon", "rate")  # as guardrails call it
                 raise ValueError(f"guardrail {rail.name!r}: {told}") from None
             if rail.mean is not None:
-                books["logged"], books["logged_rewards"] = 1, rail.turn * rail.mean
+                rows = 1 if gate.throws_coin else int(logged.total)
+                books["logged"], books["logged_rewards"] = rows, rail.turn * rail.mean * rows
         run_once(kernels.rails_begin, params, rails.books, steps=1)
         return rails
 

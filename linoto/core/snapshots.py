@@ -222,7 +222,8 @@ def running_of(
 ) -> Running:
     """What a snapshot holds of any agent that runs."""
     rounds = int(state.run[0]["rounds"])
-    rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed)
+    pulls = state.counts[kernels.LOGGED]
+    rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed, pulls)
     if rails is not None:
         rails.load(header, arrays)
     return Running(

@@ -369,9 +369,9 @@ def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
     """What is previewed where no policy is given: Gated, with what an audit found of the rewards."""
     confidence = getattr(log, "confidence", None) or Confidence()
     gate: Gate = known.default_gate(confidence)
-    if known.metrics and gate.why_no_guardrails(confidence) is not None:
-        gate = Control().usual(confidence)
     rails = tuple(metric.guardrail for metric in known.metrics)
+    if rails and gate.why_no_guardrails(confidence, rails) is not None:
+        gate = Control().usual(confidence)
     return Gated(gate=gate, confidence=confidence, guardrails=rails)
 
 

@@ -32,7 +32,8 @@ def promise_violation(policy: Policy, bandit: World | ContextualBandit, offline:
     if not certificate.holds:
         return nan
     found = [float(certificate.excess(promised_shortfall(certain, certificate, bandit, run)))]
-    return max([*found, *(metric_excess(rail, run) for rail in certificate.guardrails)])
+    rails = certificate.guardrails if certificate.against != LOG else ()  # a run knows practice's metrics
+    return max([*found, *(metric_excess(rail, run) for rail in rails)])
 
 
 def metric_excess(rail: Guardrail, run: Run) -> float:

@@ -33,7 +33,7 @@ def books(room: str, scenario: str, delta: float) -> tuple[Any, Any, Rails]:
     gate.fill(params[0], share_of(confidence, [rail]), np.ones((2, 1)), LOG)
     run["logged"], run["logged_rewards"] = LOG.total, LOG.reward_sums.sum()
     kernels.coin_begin(params, run)
-    rails = Rails.begin((rail,), gate, confidence)
+    rails = Rails.begin((rail,), gate, confidence, LOG.pulls)
     assert rails is not None
     return params, run, rails
 

@@ -547,7 +547,7 @@ def test_a_policy_with_guardrails_is_plain_data() -> None:
         (lambda: Guardrail("x", reward_range=(0, 1), lower_is_better=1), "lower_is_better must be True or"),  # type: ignore[arg-type]
         (lambda: gated(guardrails=[COMPLAINTS, COMPLAINTS]), "guardrails must have names of their own"),
         (lambda: gated(guardrails=["x"]), "guardrails must be a list of linoto.Guardrail, got 'x' in it"),
-        (lambda: gated(gate=linoto.Open()), "gate must be a Control for guardrails, got Open"),
+        (lambda: gated(gate=linoto.Open()), "gate must be a Control or a Tolerance for guardrails, got Open"),
         (lambda: gated().start(ACTIONS, LOG).play(MEANS, np.zeros(3)), "metrics must be those of the guard"),
         (
             lambda: gated(guardrails=()).start(ACTIONS, LOG).update(0, 1.0, {"x": 1.0}),

@@ -20,7 +20,7 @@ from linoto.core.explorers import View, is_users_own, rule_of
 from linoto.core.kernels import State
 from linoto.core.playing import Rounds
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
-from linoto.core.rails import Values, share_of, values_for
+from linoto.core.rails import Values, promised_of, share_of, values_for
 from linoto.core.running import Running
 from linoto.core.tickets import Ticket
 
@@ -360,8 +360,8 @@ class Driver(ABC, Generic[Q]):
 
     def certified(self) -> Certificate:
         """What is guaranteed, before the first round."""
-        found, guardrails = certify(self.situation()), self.composition.guardrails
-        return replace(found, delta=self.confidence.delta, guardrails=guardrails) if guardrails else found
+        found, rails = certify(self.situation()), self.running.rails
+        return replace(found, delta=self.confidence.delta, **promised_of(rails)) if rails else found
 
     @abstractmethod
     def situation(self) -> Situation:

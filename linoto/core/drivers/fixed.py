@@ -83,7 +83,7 @@ class FixedArms(Driver[Bools | None]):
         shifted = composition.assumed.shift > 0
         more = bool(params[0]["explorer"] == kernels.LOGISTIC)
         state = kernels.allocate(actions, offline.pulls, offline.reward_sums, shifted, more)
-        rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed)
+        rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed, offline.pulls)
         running = Running(params=params, held=state, rng=rng, coins=coins, rails=rails)
         driver = cls(
             composition=composition,
@@ -572,6 +572,8 @@ class FixedArms(Driver[Bools | None]):
         arm_changes.check_change(self.gate, self.explorer, self.confidence, self.coin_is_thrown)
         self.listing.end()
         change = arm_changes.removal(running.state, running.params, arms, fallback)
+        if running.rails is not None and not self.gate.throws_coin:
+            self.check_practice_stays(change)
         present = self.present
         present[list(change.removed)] = False
         if self.gate.needs_logged_arms(self.plays_mixture):
@@ -583,6 +585,14 @@ class FixedArms(Driver[Bools | None]):
         running.held.counts[kernels.ALLOWED] = present
         kernels.lose_arms(running.params, running.state, self.parts.ledger)
         self.changes = (*self.changes, arm_changes.with_effect(change, self.situation(), before))
+
+    def check_practice_stays(self, change: ArmChange[int]) -> None:
+        """Refuse to lose an arm of the log where other metrics are compared with that."""
+        if self.running.held.counts[kernels.LOGGED, list(change.removed)].any():
+            raise ValueError(
+                "arms must be ones without rows in the log for guardrails behind a Tolerance gate, got "
+                f"{shortened_list(list(map(str, change.removed)))}: what they had of a metric is not known"
+            )
 
     @property
     def change_texts(self) -> tuple[str, ...]:

@@ -103,7 +103,9 @@ class RoundArms(Driver[Round]):
         state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
-        rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed)
+        rails = Rails.begin(
+            composition.guardrails, composition.gate, composition.assumed, np.zeros(0, np.int64)
+        )
         running = Running(params=params, held=state, rng=rng, coins=coins, rails=rails)
         driver = cls(
             composition=composition, running=running, moments=moments, features=features, order=order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 from math import log as ln
@@ -149,7 +150,7 @@ class Control(Gate):
             "what practice earns in another context, only a model can"
         )
 
-    def why_no_guardrails(self, confidence: Confidence) -> str | None:
+    def why_no_guardrails(self, confidence: Confidence, guardrails: Sequence[Guardrail]) -> str | None:
         return None
 
     def for_guardrail(self, guardrail: Guardrail) -> Control:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
@@ -71,9 +71,9 @@ class Gate:
         """Whether it trusts the confidence set of the estimate, which must then rest on every reward."""
         return True
 
-    def why_no_guardrails(self, confidence: Confidence) -> str | None:
-        """Why it has no theorem for metrics besides the reward, or None."""
-        return f"gate must be a Control for guardrails, got {self!r}"
+    def why_no_guardrails(self, confidence: Confidence, guardrails: Sequence[Guardrail]) -> str | None:
+        """Why it has no theorem for these metrics besides the reward, or None."""
+        return f"gate must be a Control or a Tolerance for guardrails, got {self!r}"
 
     def for_guardrail(self, guardrail: Guardrail) -> Gate:
         """The same gate for a metric besides the reward."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from math import log as ln
@@ -16,6 +17,7 @@ from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import USUAL_BUDGET, USUAL_SHARE, Gate
 from linoto.core.gates.mixture import mixture_rounding, rounding_below
+from linoto.core.guardrail import Guardrail
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.plain_python import run_once
@@ -115,6 +117,25 @@ class Tolerance(Gate):
 
     def reads_bounds(self, confidence: Confidence) -> bool:
         return self.uses(confidence)[0]
+
+    def why_no_guardrails(self, confidence: Confidence, guardrails: Sequence[Guardrail]) -> str | None:
+        if confidence.shift > 0:
+            return (
+                f"shift must be 0 for guardrails behind a Tolerance gate, got {exact(confidence.shift)}: it "
+                "says how far rewards have moved since the log, and nothing of other metrics"
+            )
+        for rail in guardrails:
+            if rail.mean is None or rail.logged is None:
+                return (
+                    f"guardrail {rail.name!r}: mean and logged must be given for a Tolerance gate, got "
+                    f"{rail.mean} and {rail.logged}: it compares with the log (a Control gate does not)"
+                )
+        return None
+
+    def for_guardrail(self, guardrail: Guardrail) -> Tolerance:
+        """Paid for by its own values, whatever pays for the reward."""
+        budget, rate = guardrail.budget, guardrail.rate
+        return Tolerance(budget=budget, epsilon=rate, evidence="rewards", promise=self.promise)
 
     def shares(self, by_model: bool, by_rewards: bool) -> tuple[float, float, float]:
         """The parts of delta: for the model, for the boundary b(q), and for the joint bound of rewards.
