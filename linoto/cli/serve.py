@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 from pathlib import Path
 
 from linoto.cli.database import DATABASE, place, service_needed
@@ -123,6 +124,8 @@ def run_serve(arguments: argparse.Namespace) -> None:
     from linoto.service.sockets import open_socket
 
     chosen = {name: setting.value for name, setting in settings.items()}
+    if not os.isatty(0):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # to read files again is nothing to end for, also now
     listening = open_socket(chosen.pop("host"), chosen.pop("port"), os.environ)  # what follows takes seconds
     with service_needed():
         from linoto.service.server import run

@@ -209,6 +209,8 @@ async def stand_by(
     app = StandingBy(STANDING_BY if isinstance(why, InUseError) else AWAY)
     listener = Listener(WithIds(app), listening.dup(), settings.limits, context)
     on_signals(lambda: os._exit(0))
+    if not os.isatty(0):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     listener.start()
     watching, candidate = asyncio.create_task(listener.watch()), database.candidate(address)
     try:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -193,9 +194,20 @@ def test_the_compose_file_mounts_files_that_are_there_and_sets_what_there_is() -
     assert (DEPLOY / compose["services"]["linoto"]["build"]["dockerfile"]).name == "Containerfile"
 
 
-def test_the_compose_file_is_what_docker_compose_reads() -> None:
-    read = yaml.safe_load(tool("docker-compose", "--file", str(DEPLOY / "compose.yaml"), "config"))
-    assert set(read["services"]) == set(load("compose.yaml")["services"])
+@pytest.mark.parametrize("name", ["compose.yaml", "compose-postgres.yaml"])
+def test_the_compose_files_are_what_docker_compose_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("LINOTO_PASSWORD", "secret")
+    read = yaml.safe_load(tool("docker-compose", "--file", str(DEPLOY / name), "config"))
+    assert set(read["services"]) == set(load(name)["services"])
+
+
+def test_two_servers_share_the_database_of_the_other_compose_file() -> None:
+    services = load("compose-postgres.yaml")["services"]
+    said = parser().parse_args(services["linoto"]["command"])
+    named, there = urlsplit(said.db.url), services["postgres"]["environment"]
+    assert (named.username, named.path) == (there["POSTGRES_USER"], "/" + there["POSTGRES_DB"])
+    assert named.hostname == "postgres" and services["linoto"]["deploy"]["replicas"] == 2
+    assert services["linoto"]["build"] == load("compose.yaml")["services"]["linoto"]["build"]
 
 
 def test_hadolint_finds_nothing_wrong_with_the_container_file() -> None:

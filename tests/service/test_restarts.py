@@ -99,7 +99,7 @@ def test_no_request_fails_while_the_service_is_restarted(tmp_path: Path, end: st
 def command(path: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "linoto.cli", "serve", "--db", str(path), "--port", str(port)]
     with log.open("ab") as errors:
-        return subprocess.Popen(words, stdout=errors, stderr=errors)
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
 
 
 @pytest.mark.slow
@@ -124,6 +124,29 @@ def test_no_request_of_a_hundred_a_second_fails_in_ten_restarts(tmp_path: Path) 
         process.kill()
     with served(path) as server:
         check_books(server, done)
+
+
+def test_a_service_that_is_told_to_read_its_files_again_while_it_starts_goes_on(tmp_path: Path) -> None:
+    """As by `systemctl reload` just after a restart: the port is there before what reads files is."""
+    port, log = free_port(), tmp_path / "log"
+    process = command(tmp_path / "x.sqlite", port, log)
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except ConnectionRefusedError:
+                assert time.monotonic() < deadline and process.poll() is None, log.read_text()
+                time.sleep(0.005)
+        process.send_signal(signal.SIGHUP)
+        with Client(f"http://127.0.0.1:{port}", deadline=120.0) as client:
+            assert client.overview() == []
+        process.terminate()
+        assert process.wait(timeout=120) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 HAND_OVER = """
