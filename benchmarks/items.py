@@ -112,7 +112,8 @@ def main() -> None:
     parser.add_argument("--logs", nargs="+", choices=("good", "poor"), default=["good", "poor"])
     options = parser.parse_args()
     print(f"cores: {os.cpu_count()}, load at the start: {os.getloadavg()[0]:.1f}")
-    measured("LinUCB", 5000, 4, 10, False)  # compiled code is loaded before anything is timed
+    for name in options.policies:
+        measured(name, 5000, 4, 10, False)  # compiled code is loaded before anything is timed
     for size in options.only:
         told = asked(*SIZES[size][:2]).items()
         print(f"{size}: " + ", ".join(f"{name} {value:,.0f} µs" for name, value in told), flush=True)
