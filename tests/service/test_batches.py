@@ -20,10 +20,12 @@ import linoto
 from linoto.client import AsyncClient, ServiceError
 from linoto.service.errors import Refused
 from linoto.service.loops.batches import most_in_batch
+from linoto.service.loops.operations import RewardResult
 from linoto.service.loops.recipe_spec import RecipeSpec
 from linoto.service.server import Service
+from linoto.service.storage import sql
 from linoto.service.storage.places import Place
-from linoto.service.web.messages import DecisionResponse, decision_response
+from linoto.service.web.messages import DecisionResponse, RewardReport, decision_response
 
 Request = dict[str, Any]
 CLOSED = linoto.Gated(gate=linoto.Closed(), fallback=0)  # explores nothing, and only arm a is safe
@@ -222,3 +224,77 @@ def test_rewards_without_a_decision_are_refused_before_any_is_recorded(any_place
             assert refused.json()["error"]["message"].startswith("rewards[1]: a reward must have")
             assert service.loops.get("loop").state.learned == 0
             assert client.post("/v1/loops/loop/decisions", json={"decisions": []}).status_code == 400
+
+
+def reward_many(service: Service, reports: list[Request]) -> list[RewardResult]:
+    told = [RewardReport(**report) for report in reports]
+    return service.store.write_sync(lambda connection: service.loops.reward_many(connection, "loop", told))
+
+
+def test_many_rewards_are_the_same_rewards_one_after_the_other(any_place: Place, tmp_path: Path) -> None:
+    """By id or by key, applied, repeated, contradicted and unknown: the same answers, and the same state."""
+    reports: list[Request] = [
+        {"key": "a", "reward": 1.0},
+        {"decision_id": "1-3", "reward": 0.0},
+        {"key": "a", "reward": 1.0},  # again
+        {"decision_id": "1-1", "reward": 0.0},  # the same decision, contradicted
+        {"key": "nobody", "reward": 1.0},
+        {"decision_id": "1-9", "reward": 1.0},
+        {"key": "b", "reward": 7.0},
+        {"key": "b", "reward": 0.0},
+    ]
+    seen = []
+    for place, together in ((any_place, True), (tmp_path / "single.sqlite", False)):
+        with opened(place, clock=FakeClock()) as service:
+            service_process.create(service)
+            decide_many(service, [{"key": "a"}, {"key": "b"}, {}])
+            if together:
+                results = reward_many(service, reports)
+            else:
+                results = [each for report in reports for each in reward_many(service, [report])]
+            (digest,) = set(digests(service))
+            seen.append((digest, results))
+    assert seen[0] == seen[1]
+    statuses = " ".join(result.status for result in seen[0][1])
+    assert statuses == "applied applied duplicate conflict unknown unknown invalid applied"
+
+
+def test_a_batch_looks_all_its_keys_up_together(tmp_path: Path) -> None:
+    """What is read of the database does not grow with the number of requests, up to hundreds of them."""
+    with opened(tmp_path / "x.sqlite") as service:
+        service_process.create(service)
+        for size in (3, 300):
+            keys, read = [f"{size}-{i}" for i in range(size)], list[str]()
+
+            def counted(connection: Any, keys: list[str] = keys, read: list[str] = read) -> None:
+                connection.set_trace_callback(read.append)
+                service.loops.decide_many(connection, "loop", [{"key": key} for key in keys])
+                told = [RewardReport(key=key, reward=1.0) for key in keys]
+                results = service.loops.reward_many(connection, "loop", told)
+                connection.set_trace_callback(None)
+                assert {result.status for result in results} == {"applied"}
+
+            service.store.write_sync(counted)
+            assert len([statement for statement in read if statement.startswith("SELECT")]) == 2
+
+
+def test_what_is_appended_is_seen_in_its_transaction_and_gone_with_it(any_place: Place) -> None:
+    """Rows wait until they are asked for or committed; who asks does not notice."""
+    with opened(any_place) as service:
+        service_process.create(service)
+        loops = service.loops
+
+        def twice(connection: Any) -> list[int]:
+            made = [loops.decide(connection, "loop", key="a").number for _ in range(2)]
+            return [*made, sql.numbers_of_keys(connection, 1, ["a", "b"])["a"]]
+
+        assert service.store.write_sync(twice) == [1, 1, 1]
+
+        def fail(connection: Any) -> None:
+            loops.decide(connection, "loop", key="b")
+            raise RuntimeError("not kept")
+
+        with pytest.raises(RuntimeError, match="not kept"):
+            service.store.write_sync(fail)
+        assert service.store.write_sync(lambda c: sql.numbers_of_keys(c, 1, ["a", "b"])) == {"a": 1}
+        assert loops.get("loop").state.decided == 1 and len(set(digests(service))) == 1
