@@ -88,7 +88,7 @@ def play(plan: Plan, scene: Scene, tell: Tell) -> Verdict:
 
 def make_loops(scene: Scene, plan: Plan) -> None:
     """By the first server, so that every other one finds them."""
-    with Client(scene.fleet.wait()) as client:
+    with Client(scene.fleet.wait(), deadline=300.0) as client:  # kernels may have to be compiled
         for name, kind in KINDS.items():
             kind.create(client, name)
     for statement in plan.statements:
