@@ -25,6 +25,7 @@ def check(verdict: Verdict, *, faults: int) -> None:
     assert verdict.answers_repeated >= faults / 4
 
 
+@pytest.mark.timeout(900)  # the first time, kernels are compiled
 def test_three_faults_of_servers_lose_nothing_and_double_nothing(postgres: Cluster, tmp_path: Path) -> None:
     often = ((kill, 1), (terminate, 1), (hiccup, 1), (cut, 1))
     check(run(Plan(seed=1, faults=3, often=often, load=20), postgres, tmp_path), faults=3)
@@ -48,6 +49,7 @@ IDLE = {"faults": 2, "often": ((pause, 1),), "visitors": 4, "rest": 0.3}  # who 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_drill_finds_what_a_server_without_a_lease_says_from_its_memory(
     postgres: Cluster, tmp_path: Path
 ) -> None:
@@ -56,6 +58,7 @@ def test_a_drill_finds_what_a_server_without_a_lease_says_from_its_memory(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_drill_finds_what_is_doubled_where_nothing_keeps_a_second_writer_out(
     postgres: Cluster, tmp_path: Path
 ) -> None:
@@ -65,6 +68,7 @@ def test_a_drill_finds_what_is_doubled_where_nothing_keeps_a_second_writer_out(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_primary_keys_alone_let_nothing_be_lost_or_doubled(postgres: Cluster, tmp_path: Path) -> None:
     """Whoever believes to own a loop: only what is shown or refused may then be old."""
     verdict = run(Plan(seed=4, without=("lease", "lock"), **IDLE), postgres, tmp_path)

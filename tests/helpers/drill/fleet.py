@@ -18,6 +18,7 @@ from linoto.service.storage.places import Address
 
 SNAPSHOT_EVERY = 150  # events: many servers go on from the snapshots of others
 LOOK = 0.05  # seconds between two looks at who has ended
+COMPILING = 600.0  # seconds: once on a machine, however busy it is
 GENERIC = (("NUMBA_CPU_NAME", "generic"),)  # kernels compiled for another processor
 
 
@@ -32,11 +33,12 @@ def answers(url: str) -> bool:
 
 
 def compile_all(forks: Parent, folder: Path) -> None:
-    """Let a server serve every kind of loop once: kernels for another processor are on no machine yet."""
-    port, path = free_port(), folder / "compiled.sqlite"
-    server = ForkedServer(path, log=folder / "compiled.log", forked_by=forks, port=port)
+    """Let a server serve every kind of loop once: who must compile what it takes over is silent for long."""
+    port = free_port()
+    path = folder / f"compiled-{port}.sqlite"
+    server = ForkedServer(path, log=path.with_suffix(".log"), forked_by=forks, port=port)
     try:
-        with Client(f"http://127.0.0.1:{port}", timeout=600.0, deadline=600.0) as client:
+        with Client(f"http://127.0.0.1:{port}", timeout=COMPILING, deadline=COMPILING) as client:
             for name, kind in KINDS.items():
                 kind.create(client, name)
                 made = client.decide(name, **kind.question(random.Random(0)))
@@ -58,8 +60,8 @@ class Fleet:
         self.parents: list[Parent] = [
             parent(GENERIC if generic and n == size - 1 else (), modules) for n in range(size)
         ]
-        if generic:
-            compile_all(self.parents[-1], folder)
+        for forks in dict.fromkeys(self.parents):
+            compile_all(forks, folder)
         self._lock, self._ended = threading.Lock(), threading.Event()
         self.servers = [self._start(0)]
         self._keeper = threading.Thread(target=self._keep, daemon=True)
@@ -87,7 +89,7 @@ class Fleet:
                     if server.poll() is not None and not self._ended.is_set():
                         self.servers[n] = self._start(n)
 
-    def wait(self, patience: float = 300.0) -> str:
+    def wait(self, patience: float = COMPILING) -> str:
         """The address of one that answers: the first time, kernels may have to be compiled."""
         end = time.monotonic() + patience
         while True:
