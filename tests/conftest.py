@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 
 import pytest
 from helpers.folders import MEMORY
@@ -18,7 +19,7 @@ for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 # What is written for a moment, as the copy of every log that is read, need not reach a disk.
 if os.access(MEMORY, os.W_OK):
-    os.environ.setdefault("TMPDIR", str(MEMORY))
+    tempfile.tempdir = os.environ.setdefault("TMPDIR", str(MEMORY))  # pytest has asked for it already
 
 
 def pytest_collection() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from linoto import Confidence, Gated, Offline
 from linoto.core.decisions import check_reward
+from linoto.core.kernels.layout import PARAMS
 from linoto.core.validation import exact, rounded_up
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -56,7 +57,7 @@ def test_a_bound_that_is_hardly_too_small_is_told_from_what_is_needed() -> None:
 @given(st.integers(-30, 30), st.integers(1, 40))
 def test_both_ends_of_a_range_are_in_it(tenths: int, width: int) -> None:
     low, high = tenths / 10, (tenths + width) / 10
-    params = np.zeros(1, dtype=[("bounded", bool), ("low", float), ("unit", float)])
+    params = np.zeros(1, dtype=PARAMS)
     params["bounded"], params["low"], params["unit"] = True, low, high - low
     assert check_reward(params, low) == low
     assert check_reward(params, high) == pytest.approx(high, rel=1e-15)
