@@ -70,6 +70,23 @@ def test_a_gate_of_version_0_2_keeps_the_ledger_that_it_had(name: str) -> None:
         agent.update(decision, reward)
 
 
+WITH_SUMS = Path(__file__).parents[1] / "data" / "version-0.3" / "snapshots"
+RAILS: dict[str, Any] = json.loads((WITH_SUMS / "future.json").read_text())
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", RAILS["agents"])
+def test_an_agent_of_version_0_3_has_the_same_future(name: str) -> None:
+    """Its guardrails were estimated by sums, and its Thompson sampling scaled what nobody knows, too."""
+    agent = linoto.restore((WITH_SUMS / f"{name}.npz").read_bytes())
+    assert agent.rounds == RAILS["played"]
+    for t, (arm, mode) in enumerate(RAILS["agents"][name], RAILS["played"]):
+        decision = agent.decide()
+        assert (decision.arm, decision.mode) == (arm, mode)
+        metrics = {"complaints": RAILS["complaints"][t], "margin": RAILS["margin"][t]}
+        agent.update(decision, RAILS["rewards"][t], metrics=metrics if agent.policy.guardrails else None)
+
+
 @pytest.mark.parametrize("gate", [linoto.Tolerance(budget=3.0), linoto.research.OlderTolerance(budget=3.0)])
 def test_a_gate_that_is_stored_today_is_read_as_what_it_is(gate: Any) -> None:
     """Today's records lack fields that are gone, as those of 0.1 lacked fields that had not come yet."""
