@@ -13,6 +13,8 @@ from helpers.selection import leave_out
 
 __all__ = ["blank_pictures", "drawn"]
 
+collect_ignore_glob = ["helpers/drill/without_*.py"]  # to import them takes a safeguard away
+
 # One thread for linear algebra, before NumPy is loaded: the matrices are small, there is a worker for every
 # core, and threads that wait for each other took up to two fifths of the processor time of a test.
 for library in ("OPENBLAS", "OMP", "MKL"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,10 +75,6 @@ class Results:
 
     def table(self) -> list[dict[str, Any]]:
         """Final values with standard errors, one row for each setting and policy."""
-        return list(self._table)
-
-    @cached_property
-    def _table(self) -> list[dict[str, Any]]:
         return [self._row(setting, label) for setting in self.experiment.settings for label in setting.labels]
 
     def rows(self) -> Iterator[dict[str, Any]]:

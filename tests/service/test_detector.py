@@ -104,7 +104,9 @@ LOG = LogStatistics(pulls=[1200, 800, 0], reward_sums=[600.0, 400.0, 0.0])
 
 
 def loop_of(budget: float = 10.0, **changes: Any) -> Loop:
+    """One that often plays practice: only these plays are compared with the log."""
     policy = linoto.Gated(
+        explorer=linoto.LinUCB(),
         gate=linoto.Tolerance(budget=budget),
         confidence=linoto.Confidence(noise="bounded", reward_range=UNIT, bound=2.0),
     )

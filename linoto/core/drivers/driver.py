@@ -221,7 +221,7 @@ class Driver(ABC, Generic[Q]):
         for row in draws:
             normals[:], thrown[0] = row, 0
             self.run_kernel(asked, -1)
-            arms.append(found.item())
+            arms.append(found.item(0))
         state.run[:], normals[:] = run, drawn
         return arms
 
