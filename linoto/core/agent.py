@@ -137,8 +137,9 @@ class Agent:
         `questions` are how many, or what each is asked with: the arguments of `decide`; `same` are those of
         all of them. With `safe` a round plays what is safe. The gate charges each as it goes, and counts
         every reward that is still to come at its worst, so a batch spends no more than the gate allows,
-        whatever comes back: in any order, late, or never. It is all or nothing: a question that cannot be
-        asked is refused before anything is decided; if one has no safe arm, those before it are undone.
+        whatever comes back: in any order, late, or never. A question that cannot be asked is refused before
+        anything is decided. If one has no safe arm, or `look` fails, those before it are undone, unless the
+        gate throws a coin: a coin is not given back, so they stay, as rounds whose reward is still to come.
 
         `look` is called with each decision before it is committed: for what can only be asked then, such as
         its `propensity` or `bounds`.

@@ -35,9 +35,6 @@ class Coins(Protocol):
     def rows(self, first: int, rounds: int) -> Floats:
         """(rounds, 2) those of the rounds from `first` on."""
 
-    def anew(self, round: int) -> Coins:
-        """Others from this round on, where rounds that had theirs are undone: somebody may know those."""
-
     def encoded(self) -> dict[str, Any]:
         """Everything needed to continue, as JSON data for a snapshot, and for nothing else."""
 
@@ -80,11 +77,6 @@ class KeyedCoins:
         """(rounds, 2) those of the rounds from `first` on."""
         return np.array([self.at(t) for t in range(first, first + rounds)]).reshape(rounds, 2)
 
-    def anew(self, round: int) -> KeyedCoins:
-        """With a key that is made of this one."""
-        data = b"anew" + round.to_bytes(8, "big")
-        return KeyedCoins(blake2b(data, key=self._key, digest_size=KEY_BYTES).digest())
-
     def encoded(self) -> dict[str, Any]:
         """The key: a snapshot is as secret as the coins."""
         return {"key": self._key.hex()}
@@ -120,10 +112,6 @@ class GeneratorCoins:
             self._generator.random((first - self._next, 2))
         self._next = first + rounds
         return self._generator.random((rounds, 2))
-
-    def anew(self, round: int) -> GeneratorCoins:
-        """What the generator draws next."""
-        return GeneratorCoins(self._generator, next=round)
 
     def encoded(self) -> dict[str, Any]:
         """The state of the generator."""

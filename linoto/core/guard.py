@@ -198,7 +198,8 @@ class Guard:
                 self._settle(round)
             if self.pending.sum() == 1:  # this one was the last
                 self._open.clear()
-                self._tickets.kept.clear()
+                for kept in tuple(self._tickets.kept):
+                    self._settle(kept)
         else:
             check_awaited(self._open, decision.round)
             ticket = self._tickets.of(decision)

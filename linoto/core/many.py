@@ -1,4 +1,4 @@
-"""Many rounds at once: each is decided and counted before the next is asked about, all of them or none."""
+"""Many rounds at once: each is decided and counted before the next is asked about."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def decide_many(
     """One decision for each question, as `Agent.decide_many` says."""
     asked, made = as_questions(driver, questions, same), list[Decision]()
     may_end = look is not None or any(driver.may_refuse(question) for question, _ in asked)
-    before = driver.marked() if may_end and len(asked) > 1 else None
+    undoes = may_end and len(asked) > 1 and driver.running.coins is None  # a thrown coin is not given back
+    before = driver.marked() if undoes else None
     try:
         for question, safe in asked:
             with naming("questions", len(made)):

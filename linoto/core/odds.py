@@ -28,7 +28,8 @@ def propensity(
     safe, run = driver.safe_chance(arm, asked), driver.running.run
     if proposal is not None:
         return float(arm == proposal) if run["explored"] else safe
-    affordable = driver.affordable(asked)
+    accepted = driver.acceptable(asked)
+    affordable = driver.affordable(asked) & accepted
     if not affordable.any():
         return safe
     best = bool(driver.running.params[0]["reach"] == kernels.AFFORDABLE)
@@ -36,7 +37,7 @@ def propensity(
         odds = Odds(
             played=int(run["arm"]),
             fallback=decision.fallback,
-            allowed=driver.offered(asked),
+            allowed=accepted,
             affordable=affordable,
             best_affordable=best,
             chances=driver.chances(asked),

@@ -25,7 +25,6 @@ from linoto import (
     SquareCB,
     Tolerance,
 )
-from linoto.core.coins import KeyedCoins
 from linoto.core.decisions import NoSafeArm
 
 LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])
@@ -249,55 +248,68 @@ def test_rounds_before_one_that_has_no_safe_arm_are_undone() -> None:
     assert agent.snapshot() == again.snapshot()
 
 
-@agents
-def test_rounds_are_undone_where_the_caller_fails_in_the_middle(name: str) -> None:
-    """Everything is as before and goes on as before, but for coins: those that were seen are not thrown."""
-    start, ask = AGENTS[name]
-    agent, other, rng = start(), start(), np.random.default_rng(6)
-    questions = [ask(rng) for _ in range(6)]
-    for each in (agent, other):
-        each.observe_many(each.decide_many(questions), [1.0] * 6)
-    known, seen = agent.running.coins, list[Decision]()
+class Enough(Exception):
+    """A caller's own mistake."""
 
+
+def failing_at(place: int, seen: list[Decision]) -> Callable[[Decision], None]:
     def fail(decision: Decision) -> None:
         seen.append(decision)
-        if len(seen) == 4:
-            raise RuntimeError("enough")
+        if len(seen) == place:
+            raise Enough
 
-    with pytest.raises(RuntimeError, match="enough"):
-        agent.decide_many(questions, look=fail)
-    assert agent.rounds == 6 and agent.awaited == 0
-    with pytest.raises(ValueError, match="await"):
-        agent.observe(seen[0], 1.0)
-    if known is None:
-        assert agent.decide() == other.decide()
-        return
-    assert agent.running.coins is not known
+    return fail
+
+
+@agents
+def test_where_the_caller_fails_rounds_are_undone_unless_coins_were_thrown(name: str) -> None:
+    """Without a coin everything is as before; with one they stay, and their rewards may still be told."""
+    start, ask = AGENTS[name]
+    agent, other, rng = start(), start(), np.random.default_rng(6)
+    questions, seen = [ask(rng) for _ in range(6)], list[Decision]()
     for each in (agent, other):
-        each.use_coins(KeyedCoins(bytes(32)))
-    if agent.rule.draws == 0:  # what an explorer draws goes on, too
-        assert agent.decide_many(questions) == other.decide_many(questions)
-        assert agent.snapshot() == other.snapshot()
+        each.observe_many(each.decide_many(questions), [1.0] * 6)
+    with pytest.raises(Enough):
+        agent.decide_many(questions, look=failing_at(4, seen))
+    if agent.running.coins is None:
+        assert agent.rounds == 6 and agent.awaited == 0
+        with pytest.raises(ValueError, match="await"):
+            agent.observe(seen[0], 1.0)
+        assert agent.decide() == other.decide()
+    else:
+        assert agent.rounds == 9 and agent.awaited == 3
+        assert seen[:3] == one_by_one(other, questions[:3])
+        agent.observe_many(seen[:3], [1.0] * 3)
+        assert agent.awaited == 0
 
 
-def test_coins_of_undone_rounds_are_never_thrown_again() -> None:
-    """512 rounds, whose coins would agree by chance once in 2^512."""
+class Always:
+    """Proposes arm 1."""
 
-    def sources(agent: Agent) -> list[str]:
-        return [decision.source for decision in agent.decide_many(512)]
+    def propose(self, view: Any) -> int:
+        return 1
 
-    def fail(decision: Decision) -> None:
-        seen.append(decision.source)
-        if len(seen) == 512:
-            raise RuntimeError("enough")
 
-    for coins in (None, KeyedCoins(bytes(range(32)))):
-        agent, seen = gated(Control(budget=1e6, share=0.5)).start(ACTIONS, LOG, rng=1), list[str]()
-        if coins is not None:
-            agent.use_coins(coins)
-        with pytest.raises(RuntimeError, match="enough"):
-            agent.decide_many(512, look=fail)
-        assert seen.count("control") > 50 and sources(agent) != seen
+def test_who_fails_after_control_rounds_and_asks_again_loses_no_more() -> None:
+    """A log of .1, practice that earns 1 today, and a caller who would keep explored rounds only."""
+    log = Offline(pulls=[1000, 0], reward_sums=[100.0, 0.0])
+    for seed in range(4):
+        agent, lost = gated(Control(budget=20.0), Always()).start(np.eye(2), log, rng=seed), 0
+        while agent.rounds < 600:
+            seen = list[Decision]()
+
+            def look(decision: Decision, seen: list[Decision] = seen) -> None:
+                seen.append(decision)
+                if len(seen) == 2 and seen[0].source == "control":
+                    raise Enough
+
+            try:
+                made = agent.decide_many([{}, {"safe": True}], look=look)
+            except Enough:
+                continue
+            agent.observe_many(made, [float(decision.arm == 0) for decision in made])
+            lost += sum(decision.arm for decision in made)
+        assert lost <= 20
 
 
 @agents

@@ -398,11 +398,9 @@ class Driver(ABC, Generic[Q]):
         )
 
     def go_back(self, mark: Mark) -> None:
-        """Undo the rounds since, for good: coins that were thrown in them are never thrown again."""
+        """Undo the rounds since, in which no coin was thrown."""
         vars(self).update(mark.fields)
         self.running.become(mark.running)
-        if self.running.coins is not None:
-            self.use_coins(self.running.coins.anew(self.running.rounds + 1))
 
     # -- what is drawn
 

@@ -222,7 +222,8 @@ class FixedArms(Driver[Bools | None]):
         if proposal < 0 and self.tells_explorer and not self.acceptable(asked).all():
             with self.restricted_to(self.present & self.acceptable(asked)):
                 kernels.decide(running.params, running.state, -1, *self.parts)
-            running.state.run["coin_thrown"], proposal = 0, int(running.run["proposal"])
+            best = "arm" if running.run["explored"] and not self.gate.throws_coin else "proposal"
+            running.state.run["coin_thrown"], proposal = 0, int(running.run[best])
         kernels.decide(running.params, running.state, proposal, *self.parts)
 
     def compared(self, asked: Bools | None) -> tuple[Floats, Floats]:

@@ -29,6 +29,7 @@ from linoto.core.kernels.estimate import (
 from linoto.core.kernels.explorers import best, keep_scores
 from linoto.core.kernels.gates import bound_arm, is_baseline, measure_room
 from linoto.core.kernels.layout import (
+    AFFORDABLE,
     ALLOWED,
     BUDGET,
     CONSERVATIVE,
@@ -392,7 +393,10 @@ def play(
                 told, rows, weights = rails.told, rails.rows, rails.weights
                 if coin is None:
                     measure_room(p, s, ledger, shift, own, model, budget)
-                proposal = propose_told(params, s, told, rails.books, rows, weights, shift, extras, extras)
+                reaches = coin is None and p.reach == AFFORDABLE
+                proposal = propose_told(
+                    params, s, told, rails.books, rows, weights, shift, extras, extras, reaches
+                )
         arm = decide(params, s, proposal, coin, ledger, shift, own, extras, model, budget)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL

@@ -676,7 +676,7 @@ def context_play(
                 told, books, offered = rails.told, rails.books, rails.rows[begin : ends[t]]
                 told_compare(told, offered, practised)
                 draw_for_arms(params[0], now)
-                proposal = propose_told(params, now, told, books, offered, practised, shift, None, 1)
+                proposal = propose_told(params, now, told, books, offered, practised, shift, None, 1, False)
         arm = decide_measured(params, now, practised, k, proposal, coin, shift)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mean = means[begin + arm]

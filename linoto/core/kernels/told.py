@@ -19,6 +19,7 @@ from linoto.core.kernels.layout import (
     PATIENCE,
     PRACTISED,
     RATE,
+    ROOM,
     SCORE,
     SQUARE_CB,
     START,
@@ -147,6 +148,7 @@ def propose_told(
     shift: Part,
     extras: Part,
     draws: Part,
+    reaches: bool,
 ) -> int:
     """The explorer's favourite among the arms that every metric may accept; if there is none, practice's.
 
@@ -154,7 +156,7 @@ def propose_told(
     is asked about.
     """
     score, allowed, k = s.arms[SCORE], s.counts[ALLOWED], rows.shape[0]
-    accepted, some = told.accepted[:k], 0
+    accepted, some, first = told.accepted[:k], 0, -1
     told_begin(told)
     if params[0].explorer == SQUARE_CB:
         for a in range(k):
@@ -167,8 +169,12 @@ def propose_told(
             if not score[arm] > -inf:
                 break
             if is_accepted(told, books, rows[arm]):
-                return arm
+                if not reaches or s.arms[ROOM, arm] > 0.0:
+                    return arm
+                first = arm if first < 0 else first
             score[arm] = -inf
+        if first >= 0:
+            return first
     if some == 0:
         for a in range(k):
             accepted[a] = 1 if weights[a] > 0.0 else 0
