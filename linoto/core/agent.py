@@ -139,7 +139,7 @@ class Agent:
         every reward that is still to come at its worst, so a batch spends no more than the gate allows,
         whatever comes back: in any order, late, or never. A question that cannot be asked is refused before
         anything is decided. If one has no safe arm, or `look` fails, those before it are undone, unless the
-        gate throws a coin: a coin is not given back, so they stay, as rounds whose reward is still to come.
+        gate throws a coin: a coin is not given back, so all that `look` was shown stays committed.
 
         `look` is called with each decision before it is committed: for what can only be asked then, such as
         its `propensity` or `bounds`.

@@ -25,15 +25,20 @@ def decide_many(
     """One decision for each question, as `Agent.decide_many` says."""
     asked, made = as_questions(driver, questions, same), list[Decision]()
     may_end = look is not None or any(driver.may_refuse(question) for question, _ in asked)
-    undoes = may_end and len(asked) > 1 and driver.running.coins is None  # a thrown coin is not given back
-    before = driver.marked() if undoes else None
+    throws = driver.running.coins is not None  # a coin that was thrown is not given back
+    before = driver.marked() if may_end and len(asked) > 1 and not throws else None
     try:
         for question, safe in asked:
             with naming("questions", len(made)):
                 decision = driver.answer(None, question, safe)
                 decision = driver.play_safe(decision) if safe else decision
-            if look is not None:
-                look(decision)
+            try:
+                if look is not None:
+                    look(decision)
+            except BaseException:
+                if throws:
+                    driver.commit(decision)
+                raise
             driver.commit(decision)
             made.append(decision)
     except BaseException:

@@ -11,7 +11,19 @@ from helpers.reference import Problem
 from helpers.reference_tolerance import ToleranceReference
 
 import linoto
-from linoto import Confidence, Gated, Guard, Guardrail, LinUCB, Moments, Offline, Tolerance
+from linoto import (
+    Confidence,
+    Gated,
+    Guard,
+    Guardrail,
+    LinTS,
+    LinUCB,
+    Moments,
+    Offline,
+    Random,
+    SquareCB,
+    Tolerance,
+)
 from linoto.core.snapshots import read_snapshot
 
 LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])
@@ -34,7 +46,7 @@ def guard(promise: Any, log: Offline = LOG, **other: Any) -> Guard:
 def gated(promise: Any = "realised", **other: Any) -> Gated:
     gate = Tolerance(budget=12.0, epsilon=0.05, evidence="rewards", promise=promise)
     options: dict[str, Any] = {"gate": gate, "guardrails": RAILS, "explorer": LinUCB(scale=0.25), **other}
-    return Gated(confidence=CLICKS, **options)
+    return Gated(**{"confidence": CLICKS, **options})
 
 
 def values_of(arm: int, rng: np.random.Generator) -> dict[str, float]:
@@ -136,6 +148,59 @@ def test_compiled_equals_interactive() -> None:
         hand.update(decision, float(draws[t] < MEANS[decision.arm]), values)
     books = [read_snapshot(agent.snapshot())[1]["rails"].tobytes() for agent in (loop, hand)]
     assert books[0] == books[1] and {0, 2} <= set(rounds.sources.tolist())
+
+
+@pytest.mark.parametrize(
+    "explorer", [LinUCB(scale=1.0), LinTS(), SquareCB()], ids=lambda each: type(each).__name__
+)
+def test_compiled_and_asked_reach_for_the_same_arm_where_the_model_pays(explorer: Any) -> None:
+    """The favourite cannot be afforded, another one can: worlds in which they parted in the first rounds."""
+    rail = Guardrail("c", reward_range=(0, 1), lower_is_better=True, budget=4000, mean=0.1, logged=500)
+    gate = Tolerance(budget=3.0, evidence="model")
+    policy = gated(gate=gate, explorer=explorer, guardrails=[rail], confidence=replace(CLICKS, bound=2.0))
+    explored, n = 0, 40
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        arms = rng.standard_normal((6, 3))
+        arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+        means = np.clip(0.5 + arms @ (rng.standard_normal(3) * 0.3), 0.05, 0.95)
+        pulls = np.array([300, 200, 0, 0, 0, 0])
+        draws, besides, complained = rng.random(n), rng.random(n), np.full(6, 0.1)
+        loop, hand = (
+            policy.start(arms, Offline(pulls=pulls, reward_sums=pulls * means), rng=0) for _ in "ab"
+        )
+        rounds = loop.play_rounds(means, draws, bernoulli=True, metrics={"c": (complained, besides)})
+        for t in range(n):
+            decision = hand.decide()
+            assert decision.arm == rounds.arms[t], (seed, t)
+            explored += decision.mode == "explore"
+            reward = float(draws[t] < means[decision.arm])
+            hand.update(decision, reward, {"c": float(besides[t] < 0.1)})
+    assert explored > 0
+
+
+def test_what_a_guardrail_refuses_has_no_propensity() -> None:
+    rail = Guardrail("c", reward_range=(0, 1), lower_is_better=True, budget=300, mean=0.1, logged=500)
+    log, gate = (
+        Offline(pulls=[500, 0, 0, 0], reward_sums=[250.0, 0, 0, 0]),
+        Tolerance(budget=300.0, evidence="rewards"),
+    )
+    agent = gated(explorer=Random(), gate=gate, guardrails=[rail]).start(np.eye(4), log, rng=0)
+    for _ in range(200):
+        decision = agent.decide()
+        agent.update(decision, 0.5, {"c": float(decision.arm == 3)})
+    assert agent.decide().mode == "explore"
+    assert [agent.propensity(arm) for arm in range(4)] == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+
+
+def test_a_guard_takes_metrics_after_a_reward_by_arm() -> None:
+    watch = guard("realised")
+    decision = watch.decide(2)
+    watch.commit(decision)
+    watch.observe(decision.arm, 1.0)
+    before = watch.rooms["complaints"]
+    watch.observe(decision, metrics={"complaints": 0.0, "margin": 1.0})
+    assert watch.rooms["complaints"] > before
 
 
 def test_whatever_pays_for_the_reward_the_mixture_is_what_is_safe() -> None:

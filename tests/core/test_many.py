@@ -248,7 +248,7 @@ def test_rounds_before_one_that_has_no_safe_arm_are_undone() -> None:
     assert agent.snapshot() == again.snapshot()
 
 
-class Enough(Exception):
+class EnoughError(Exception):
     """A caller's own mistake."""
 
 
@@ -256,7 +256,7 @@ def failing_at(place: int, seen: list[Decision]) -> Callable[[Decision], None]:
     def fail(decision: Decision) -> None:
         seen.append(decision)
         if len(seen) == place:
-            raise Enough
+            raise EnoughError
 
     return fail
 
@@ -269,7 +269,7 @@ def test_where_the_caller_fails_rounds_are_undone_unless_coins_were_thrown(name:
     questions, seen = [ask(rng) for _ in range(6)], list[Decision]()
     for each in (agent, other):
         each.observe_many(each.decide_many(questions), [1.0] * 6)
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         agent.decide_many(questions, look=failing_at(4, seen))
     if agent.running.coins is None:
         assert agent.rounds == 6 and agent.awaited == 0
@@ -277,9 +277,9 @@ def test_where_the_caller_fails_rounds_are_undone_unless_coins_were_thrown(name:
             agent.observe(seen[0], 1.0)
         assert agent.decide() == other.decide()
     else:
-        assert agent.rounds == 9 and agent.awaited == 3
-        assert seen[:3] == one_by_one(other, questions[:3])
-        agent.observe_many(seen[:3], [1.0] * 3)
+        assert agent.rounds == 10 and agent.awaited == 4
+        assert seen == one_by_one(other, questions[:4])
+        agent.observe_many(seen, [1.0] * 4)
         assert agent.awaited == 0
 
 
@@ -301,11 +301,11 @@ def test_who_fails_after_control_rounds_and_asks_again_loses_no_more() -> None:
             def look(decision: Decision, seen: list[Decision] = seen) -> None:
                 seen.append(decision)
                 if len(seen) == 2 and seen[0].source == "control":
-                    raise Enough
+                    raise EnoughError
 
             try:
                 made = agent.decide_many([{}, {"safe": True}], look=look)
-            except Enough:
+            except EnoughError:
                 continue
             agent.observe_many(made, [float(decision.arm == 0) for decision in made])
             lost += sum(decision.arm for decision in made)
