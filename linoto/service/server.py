@@ -273,8 +273,7 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     listener.start()
     backups = backups_of(service.store.path, settings)
     if tls is not None or not os.isatty(0):  # where there is a terminal, it was closed
-        again = nothing_to_reload if tls is None else tls.reload
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, again)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, read_again, tls, app)
     stop, hurry = asyncio.Event(), asyncio.Event()
     on_signals(lambda: os._exit(0))  # nothing was asked for yet, and a thread could not be stopped
     tasks = [run_in_background(listener.watch(), stop.set)]
@@ -350,9 +349,14 @@ def show_parts(service: Service, listener: Listener, backups: Backups | None) ->
         gauges["linoto_backup_age_seconds"] = "since the last backup was complete", backups.age
 
 
-def nothing_to_reload() -> None:
-    """What a service without a certificate does when it is told to read its files again: go on."""
-    logger.info("nothing to read again")
+def read_again(tls: Tls | None, app: Any) -> None:
+    """Read the certificate again, if there is one: connections from others use it, and those to them."""
+    if tls is None:
+        logger.info("nothing to read again")
+        return
+    tls.reload()
+    if isinstance(app, Shared):
+        app.peers.reload()
 
 
 def on_signals(stop: Callable[[], None]) -> None:

@@ -134,30 +134,26 @@ class Webhook:
         try:
             while True:
                 self._woken.clear()
-                if store.shared:  # alarms of other servers wake nobody here
-                    self._later(FIRST_PAUSE)
-                if store.leads:
-                    await self._begin(store)
-                await self._woken.wait()
+                known = not store.leads or await self._begin(store)
+                again = store.shared or not known  # alarms of other servers wake nobody here
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), FIRST_PAUSE if again else None)
         finally:
             for task in self._tasks.values():
                 task.cancel()
 
-    async def _begin(self, store: Store) -> None:
-        """Begin to deliver what is new."""
+    async def _begin(self, store: Store) -> bool:
+        """Begin to deliver what is new; whether that could be read."""
         try:
             waiting = await asyncio.to_thread(store.read_database, outbox.waiting)
         except Unavailable as error:
             if self._repeats.is_new(str(error)):
                 logger.error("alarms cannot be read", extra={"error": str(error)})
-            self._later(FIRST_PAUSE)
-            return
+            return False
         for id, made_at, body in waiting:
             if id not in self._tasks and len(self._tasks) < MOST_WAITING:
                 self._tasks[id] = asyncio.create_task(self._deliver(store, id, made_at, body))
-
-    def _later(self, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._woken.set)
+        return True
 
     async def _deliver(self, store: Store, id: str, made_at: float, body: bytes) -> None:
         """Try until it is taken, refused, or a day old; what was done is written before it is forgotten."""

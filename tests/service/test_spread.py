@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import threading
 import time
 import urllib.error
@@ -152,10 +153,23 @@ def test_lists_hold_the_loops_of_all_servers_oldest_first(three: list[Server]) -
             assert [line["name"] for line in client.overview(search="number 1")] == ["loop1", *NAMES[10:]]
             client.decide("loop2", key="found")
             assert [each["loop"] for each in client.find("found")] == ["loop2"]
+            for name in NAMES:
+                client.decide(name, key="everywhere")
+            assert [each["loop"] for each in client.find("everywhere")] == sorted(NAMES)
             with pytest.raises(ServiceError, match="400"):
                 client.loops(limit=0)
         with urllib.request.urlopen(f"{server.url}/v1/overview?limit=2") as answer:
             assert answer.headers["x-total-count"] == "12" and len(json.load(answer)) == 2
+
+
+def test_every_spelling_of_a_path_means_the_loops_of_all_servers(three: list[Server]) -> None:
+    for server in three:
+        for path in ("/v1/loops/", "/v1//loops", "//v1/loops", "/v1/loops//?limit=100", "/v1/overview/"):
+            with urllib.request.urlopen(server.url + path) as answer:
+                assert [each["name"] for each in json.load(answer)] == NAMES
+        for name in NAMES:
+            with urllib.request.urlopen(f"{server.url}/v1//loops/{name}/") as answer:
+                assert json.load(answer)["name"] == name
 
 
 def test_metrics_of_all_servers_together_show_each_loop_once(three: list[Server]) -> None:
@@ -280,14 +294,34 @@ def test_tokens_are_known_to_all_servers_and_passed_on_with_a_request(
                 client.create(name, **TWO_ARMS)  # type: ignore[arg-type]
         with open_database(address) as connection:
             token = create_token(connection, "shop", "writer", 1.0, loops=NAMES[:6])
+            viewer = create_token(connection, "page", "viewer", 1.0)
+            admin = create_token(connection, "me", "admin", 1.0)
         for server in servers:  # each of them reads tokens once a second
             until(lambda server=server: refuses_strangers(server))  # type: ignore[misc]
         for server in servers:
             with closing(server.client(token=token)) as client:
                 assert [client.decide(name).arm for name in NAMES[:6]]
                 assert [loop["name"] for loop in client.loops()] == NAMES[:6]
+                hidden = client.loops(after="loop7")  # as if there were none of this name
+                assert [loop["name"] for loop in hidden] == NAMES[:6]
                 with pytest.raises(ServiceError, match="403"):
                     client.decide("loop7")
+            for name in NAMES[:6]:  # wherever they are; only the head is sent where it must be enough
+                assert status_of(server, "POST", f"{name}/decide", viewer, 60_000_000) == 403
+                assert status_of(server, "PUT", name, token, 60_000_000) == 403
+                assert status_of(server, "POST", f"{name}/decide", token, 2_000_000) == 413
+                assert status_of(server, "PUT", name, admin, 65_000_000) == 413
+                assert status_of(server, "PUT", name, admin, 2_000_000, b" " * 1_999_998 + b"{}") == 400
+            assert status_of(server, "POST", "loop7/decide", token, 60_000_000) == 403
+
+
+def status_of(server: Server, method: str, path: str, token: str, length: int, body: bytes = b"") -> int:
+    """What is answered to a request with a body of this length, of which so much is sent."""
+    head = f"{method} /v1/loops/{path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n"
+    head += f"content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        connection.sendall(head.encode() + body)
+        return int(connection.recv(12).split()[1])
 
 
 def refuses_strangers(server: Server) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.alarm_receiver import SECRET, Receiver, alarm, receiving, with_webhook
@@ -16,6 +18,7 @@ from helpers.service_process import served
 
 from linoto.service.storage import outbox
 from linoto.service.storage.database import open_database
+from linoto.service.storage.store import Job, Store
 from linoto.service.webhook import Webhook
 
 
@@ -151,3 +154,34 @@ def test_a_silent_receiver_delays_neither_requests_nor_the_end(tmp_path: Path) -
                 assert caller.recv(4) == b"POST"
                 alarm(server, "other")
                 assert server.stop() == 0
+
+
+class SharedFile(Store):
+    """A database whose alarms may come from elsewhere, and how often it was looked at."""
+
+    looks = 0
+    shared = True
+
+    def read_database(self, job: Job[Any]) -> Any:
+        self.looks += 1
+        return super().read_database(job)
+
+
+def test_a_shared_outbox_is_looked_at_once_a_second_however_many_alarms_there_were(tmp_path: Path) -> None:
+    async def looks_afterwards(store: SharedFile) -> int:
+        webhook = Webhook("http://127.0.0.1:1", SECRET)
+        running = asyncio.create_task(webhook.run(store))
+        for number in range(30):
+            while store.looks <= number:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.01)
+            webhook.wake()
+        before = store.looks
+        await asyncio.sleep(2.2)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        return store.looks - before
+
+    with closing(SharedFile(tmp_path / "x.sqlite")) as store:
+        assert 1 <= asyncio.run(looks_afterwards(store)) <= 3  # also the last alarm of the thirty

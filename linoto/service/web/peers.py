@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ class Answer:
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
+    ended: bool = False  # nothing more comes
 
     def header(self, name: bytes) -> str:
         """Its value, "" if there is none."""
@@ -47,6 +49,7 @@ class Peers:
             raise ImportError(f'several servers need {error.name}: pip install "linoto[postgres]"') from None
         self._aiohttp, self._certificate = aiohttp, certificate
         self._sessions: dict[str, Any] = {}
+        self._trusted: ssl.SSLContext | None = None
 
     def _session(self, url: str) -> Any:
         if url not in self._sessions:
@@ -56,6 +59,7 @@ class Peers:
             self._sessions[url] = a.ClientSession(
                 connector=connector, timeout=timeout, auto_decompress=False, cookie_jar=a.DummyCookieJar()
             )
+            assert hasattr(self._sessions[url], "_retry_connection"), "aiohttp has it under another name"
             self._sessions[url]._retry_connection = False  # it would send again what may have been done
         return self._sessions[url]
 
@@ -63,9 +67,16 @@ class Peers:
         """Who is trusted: those whom this machine trusts, and who has the same certificate."""
         if self._certificate is None or not url.startswith("https:"):
             return True
-        context = ssl.create_default_context()
-        context.load_verify_locations(self._certificate)
-        return context
+        if self._trusted is None:
+            self._trusted = ssl.create_default_context()
+            self._trusted.load_verify_locations(self._certificate)
+        return self._trusted
+
+    def reload(self) -> None:
+        """Trust the certificate as it is now, too: others may have it before or after this server."""
+        if self._trusted is not None and self._certificate is not None:
+            with suppress(OSError):  # whoever reads the pair says what is wrong with it
+                self._trusted.load_verify_locations(self._certificate)
 
     async def keep(self, urls: Collection[str]) -> None:
         """Close connections to all others: who waits for a server that is gone waits no longer."""
@@ -109,6 +120,8 @@ class Peers:
         """The same for an answer that is needed whole."""
         answer = Answer(0, [], b"")
         await self.pass_on(url, scope, b"", kept_in(answer), place)
+        if not answer.ended:
+            raise NoAnswerError("its answer broke off")
         return answer
 
 
@@ -120,6 +133,7 @@ def kept_in(answer: Answer) -> Any:
             answer.status, answer.headers = message["status"], list(message.get("headers", ()))
         else:
             answer.body += message.get("body", b"")
+            answer.ended = not message.get("more_body", False)
 
     return keep
 

@@ -9,13 +9,16 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
+from litestar.utils import normalize_path
 
 from linoto.client.servers import OWNER
 from linoto.service.errors import Refused, Unavailable
 from linoto.service.loops.spreading import Spread
 from linoto.service.storage import sql
 from linoto.service.storage.parts import PARTS, View, part_of
-from linoto.service.web.access import Access
+from linoto.service.web.access import ROLES, Access, Caller
+from linoto.service.web.app import BODY
+from linoto.service.web.loop_routes import SPEC_BODY
 from linoto.service.web.messages import error_body
 from linoto.service.web.peers import (
     MOVING,
@@ -29,12 +32,12 @@ from linoto.service.web.peers import (
 )
 
 LOOP = re.compile(r"/v1/loops/([^/]+)")
+MAY_BE_LARGE = re.compile(r"PUT /v1/loops/[^/]+|POST /v1/loops/[^/]+/arms")  # for an admin
 LISTS = ("/v1/loops", "/v1/overview", "/v1/decisions")  # of all loops, wherever they are
 HAS = b"x-linoto-parts"  # of a list: the parts whose loops are in it, as bits of a number
 ALL = 2**PARTS - 1
 PATIENCE = 2.5  # seconds that a request waits for a loop that moves, or for a server that takes it over
 PAUSE = 0.02  # seconds between two looks whether it has come
-MOST_BODY = 64_000_000  # bytes of any request
 ON_THE_WAY = "it is moving to another server: ask again"
 IN_DOUBT = "the server that has this loop gave no answer; it may have been done or not: ask again, with a key"
 
@@ -48,11 +51,12 @@ class Shared:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
-        loop = LOOP.match(scope["path"])
+        path = normalize_path(scope["path"])  # as the framework reads it
+        loop = LOOP.match(path)
         passed_on = any(name == PASSED_ON for name, _ in scope["headers"])
         if loop is not None:
-            await self._reach(part_of(loop[1]), passed_on, scope, receive, send)
-        elif scope["path"] not in LISTS or scope["method"] != "GET":
+            await self._reach(part_of(loop[1]), path, passed_on, scope, receive, send)
+        elif path not in LISTS or scope["method"] != "GET":
             await self.app(scope, receive, send)
         elif passed_on:
             before, served = set(self.spread.served), self.spread.served
@@ -70,19 +74,29 @@ class Shared:
 
     # -- one loop
 
-    async def _reach(self, part: int, passed_on: bool, scope: Any, receive: Any, send: Any) -> None:
+    async def _reach(
+        self, part: int, path: str, passed_on: bool, scope: Any, receive: Any, send: Any
+    ) -> None:
         """Answer where the loop is; wait for it where it moves."""
-        loop, body = asyncio.get_running_loop(), None
+        loop, body, most = asyncio.get_running_loop(), None, BODY
+        if part not in self.spread.served:
+            allowed = self._most_bytes(path, scope)
+            if allowed is None:
+                await self.app(scope, receive, send)
+                return
+            most = allowed
         end = loop.time() + PATIENCE
-        while part not in self.spread.served and self._is_known(scope):
+        while part not in self.spread.served:
             view = self.spread.store.view
             url = None if view is None or passed_on else view.elsewhere(part)
             if url is not None:
-                body = await read_all(receive) if body is None else body
-                if body is None:
-                    return  # the caller has left
-                if len(body) > MOST_BODY:
-                    await refuse(scope, send, 413, "too_large", f"a body must be at most {MOST_BODY} bytes")
+                told = int(dict(scope["headers"]).get(b"content-length", b"0"))
+                if body is None and told <= most:
+                    body = await read_all(receive, most)
+                    if body is None:
+                        return  # the caller has left
+                if body is None or len(body) > most:
+                    await refuse(scope, send, 413, "too_large", f"a body must be at most {most} bytes")
                     return
                 try:
                     await self.peers.pass_on(url, scope, body, send)
@@ -99,13 +113,22 @@ class Shared:
         here = receive if body is None else given(body)
         await self.app(scope, here, with_header(send, lambda: (OWNER.encode(), self.url.encode())))
 
-    def _is_known(self, scope: Any) -> bool:
-        """Whether somebody asks who may ask anything; all others are refused here, before a body is read."""
+    def _most_bytes(self, path: str, scope: Any) -> int | None:
+        """How large a body may be; None for those who are refused here, before any of it is read."""
+        caller = self._caller(scope)
+        if caller is None or not caller.may_see(path.split("/")[3]):
+            return None
+        large = MAY_BE_LARGE.fullmatch(f"{scope['method']} {path}") is not None
+        needed = "admin" if large else "viewer" if scope["method"] == "GET" else "writer"
+        if ROLES.index(caller.role) < ROLES.index(needed):
+            return None
+        return SPEC_BODY if large else BODY
+
+    def _caller(self, scope: Any) -> Caller | None:
         try:
-            self.access.identify(dict(scope["headers"]))
+            return self.access.identify(dict(scope["headers"]))
         except Refused:
-            return False
-        return True
+            return None
 
     # -- lists of all loops
 
@@ -113,7 +136,7 @@ class Shared:
         """The lists of all servers as one; again where a loop was in none of them, or in two."""
         loop = asyncio.get_running_loop()
         end = loop.time() + PATIENCE
-        place = await self._place(scope)
+        pause, place = PAUSE, await self._place(scope)
         while (view := self.spread.store.view) is not None:
             found = await self._ask_all(view, scope, receive, place)
             odd = next((each for each in found if each.status not in (200, 503)), None)
@@ -125,13 +148,15 @@ class Shared:
                 return
             if loop.time() > end:
                 break
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(pause)
+            pause *= 2.0  # each time is paid from the caller's rate
         await refuse(scope, send, 503, "moving", "some loops are moving to another server: ask again")
 
     async def _place(self, scope: Any) -> str:
-        """Where a page begins, in words that every server understands."""
+        """Where a page begins, in words that every server understands; nothing of a loop that is hidden."""
         after = parse_qs(scope["query_string"].decode("latin-1")).get("after", [""])[-1]
-        if not after:
+        caller = self._caller(scope)
+        if not after or caller is None or not caller.may_see(after):
             return ""
         try:
             at = await asyncio.to_thread(
@@ -165,6 +190,7 @@ class Listed(msgspec.Struct):
 
     name: str = ""
     created_at: float = 0.0
+    loop: str = ""  # of a decision
 
 
 def is_whole(found: list[Answer]) -> bool:
@@ -174,12 +200,12 @@ def is_whole(found: list[Answer]) -> bool:
 
 
 def merged(found: list[Answer], limit: int | None) -> Answer:
-    """One list of several, oldest first, with the headers of the first."""
+    """One list of several, with the headers of the first: loops oldest first, decisions by their loops."""
     items = [item for each in found for item in msgspec.json.decode(each.body, type=list[msgspec.Raw])]
 
     def place(item: msgspec.Raw) -> tuple[float, str]:
         listed = msgspec.json.decode(item, type=Listed)
-        return listed.created_at, listed.name
+        return listed.created_at, listed.name or listed.loop
 
     body = msgspec.json.encode(sorted(items, key=place)[:limit])
     headers = {**dict(found[0].headers), b"content-length": b"%d" % len(body)}
@@ -214,7 +240,7 @@ def with_header(send: Any, header: Callable[[], tuple[bytes, bytes]]) -> Any:
     return send_with
 
 
-async def read_all(receive: Any) -> bytes | None:
+async def read_all(receive: Any, most: int) -> bytes | None:
     """The body of a request, or a little more than is allowed of it; None if the caller left."""
     body = bytearray()
     while True:
@@ -222,7 +248,7 @@ async def read_all(receive: Any) -> bytes | None:
         if message["type"] == "http.disconnect":
             return None
         body += message.get("body", b"")
-        if not message.get("more_body") or len(body) > MOST_BODY:
+        if not message.get("more_body") or len(body) > most:
             return bytes(body)
 
 
