@@ -81,7 +81,10 @@ class Spread:
             return
         missing = view.share - len(self.served)
         free = view.free(self.served)
-        if missing < 0 and not free:  # what was given up before has been taken
+        stray = [part for part, owner in view.owners.items() if owner == view.me and part in free]
+        if missing <= 0 and stray:  # taken by a commit whose answer was lost: nobody else may have them
+            await self.store.give_up(stray)
+        elif missing < 0 and not free:  # what was given up before has been taken
             await self._release(sorted(self.served)[missing:][:MOVED])
         elif missing > 0 and free:
             await self._read(await self.store.take(free[:missing]))
@@ -97,8 +100,8 @@ class Spread:
         self.check(found)
 
         def adopt() -> None:
-            if not store.held >= set(parts):
-                return
+            if set(parts) <= self.served or not store.held >= set(parts):
+                return  # a batch may run again: what happened to a loop since it was found is not undone
             loops.adopt(found)
             self.served |= set(parts)
             self._fresh |= {loop.name for loop in found}
@@ -129,7 +132,7 @@ class Spread:
 
     def _names(self, parts: Iterable[int]) -> list[str]:
         wanted = set(parts)
-        return [name for name in self.loops.by_name if part_of(name) in wanted]
+        return [name for name in list(self.loops.by_name) if part_of(name) in wanted]
 
     def _save(self, connection: Connection, names: Iterable[str]) -> None:
         for name in names:

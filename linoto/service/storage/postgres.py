@@ -120,6 +120,8 @@ class ServerConnection:
         Nobody gets a lock before the session that had it has ended, with all that it was told to commit.
         """
         end = time.monotonic() + LOCK_WAIT
+        if self.fence is not None:  # the database may not know yet that the session before was lost
+            raw.execute(own_sql.END_MINE.encode(), (self.fence,))
         self._try(raw, own_sql.TRY_SHARED if self._shared else own_sql.TRY_LOCK, (), end)
         if self.fence is None:
             return
@@ -283,7 +285,7 @@ class ServerConnection:
             self._find_out(error)
         self._kept |= self._events
         self.held = (self.held | (self._taking & self._locked)) - self._leaving
-        self._giving -= self._leaving
+        self._giving -= self._leaving | self._taking
         self._forget()
         self._unlock(self._locked - self.held)
 

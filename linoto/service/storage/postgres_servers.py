@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import psycopg
 
@@ -27,7 +28,7 @@ class Lease(threading.Thread):
         self._raw: Raw | None = None
         self._locked: set[int] = set()  # servers whose lock this session has seen
         self._missed: set[int] = set()  # those of them that lacked it at the last look
-        self._said = 0.0  # when it was last said
+        self._said = self._since = 0.0  # when it was last said, and since when without a gap
         self._end = threading.Event()
 
     def begin(self) -> None:
@@ -54,14 +55,22 @@ class Lease(threading.Thread):
             self._locked, self._missed, self._said, self.leads = set(), set(), 0.0, False
         sent = since_boot()
         if sent - self._said > BEAT - LOOK / 2:
-            if self.shared:
-                self._raw.execute(own_sql.FORGET_SILENT.encode(), (LEASE, self.number))
-                self._raw.execute(own_sql.END_FORGOTTEN.encode())
+            if sent - self._said > LEASE:
+                self._since = sent
             self.replaced = self._raw.execute(own_sql.BEAT.encode(), (self.number,)).rowcount == 0
             self.until, self._said = sent + (0.0 if self.replaced else LEASE), sent
             self._raw.execute(own_sql.BEAT_FOR_OTHERS.encode())
+            if self.shared and not self.replaced:
+                self._forget_silent(self._raw, sent)
         if self.shared and not self.replaced:
             self._look(self._raw)
+
+    def _forget_silent(self, raw: Raw, sent: float) -> None:
+        """Wait no longer for servers that are silent; where the database was away, all of them are."""
+        if sent - self._since > LEASE:
+            raw.execute(own_sql.FORGET_SILENT.encode(), (LEASE, self.number))
+        with suppress(psycopg.errors.InsufficientPrivilege):  # it has another role: its own beat tells it
+            raw.execute(own_sql.END_FORGOTTEN.encode())
 
     def _look(self, raw: Raw) -> None:
         """Forget servers that are silent, and those whose locks this very session has seen, and sees no more.

@@ -197,6 +197,10 @@ END_FORGOTTEN = f"""
 SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE {HERE} AND l.classid = {OF_SERVERS}
 AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = l.objid::bigint)
 """
+END_MINE = f"""
+SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE {HERE} AND l.classid = {OF_SERVERS}
+AND l.objid::bigint = $1 AND l.pid <> pg_backend_pid()
+"""
 END_SILENT = f"""
 SELECT pg_terminate_backend(l.pid) FROM pg_locks l, service s
 WHERE {HERE} AND l.classid = 1818848879 AND l.objid = 1 AND l.mode = 'ExclusiveLock'

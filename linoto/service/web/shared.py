@@ -196,7 +196,8 @@ class Listed(msgspec.Struct):
 def is_whole(found: list[Answer]) -> bool:
     """Whether every part is in exactly one answer."""
     parts = [int(each.header(HAS) or "0", 16) for each in found]
-    return all(each.status == 200 for each in found) and sum(parts) == ALL
+    once = sum(parts) == ALL and sum(each.bit_count() for each in parts) == PARTS
+    return once and all(each.status == 200 for each in found)
 
 
 def merged(found: list[Answer], limit: int | None) -> Answer:

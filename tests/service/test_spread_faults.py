@@ -1,0 +1,254 @@
+"""Servers that share a database, when something goes wrong between two steps: nobody is locked out."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psycopg
+import pytest
+from helpers.postgres import Cluster, name_of
+from helpers.service_process import spec_of
+
+from linoto.service.errors import Refused, Unavailable, Undone
+from linoto.service.loops.loop import Loop
+from linoto.service.maintenance import check
+from linoto.service.server import Service, open_service
+from linoto.service.storage.connection import Connection
+from linoto.service.storage.parts import PARTS
+from linoto.service.storage.places import Address
+from linoto.service.web.peers import Answer
+from linoto.service.web.shared import HAS, is_whole
+
+PATIENCE = 30.0  # seconds after which a test gives up
+
+
+@pytest.fixture
+def address(postgres: Cluster) -> Iterator[Address]:
+    found = postgres.database()
+    yield found
+    postgres.drop(found)
+
+
+@asynccontextmanager
+async def joined(address: Address, *numbers: int) -> Any:
+    """Servers without doors, which have joined the others and have taken nothing yet."""
+    services = list[Service]()
+    try:
+        for number in numbers:
+            services.append(open_service(address, url=f"http://127.0.0.1:{number}", load=False))
+            await asyncio.to_thread(services[-1].store.join)
+        yield services
+    finally:
+        for service in services:
+            await asyncio.to_thread(service.close, snapshots=False)
+
+
+async def spread_until(done: Callable[[], bool], services: Iterable[Service]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < end, "it did not happen"
+        for service in services:
+            assert service.spread is not None
+            await service.spread.step()
+        await asyncio.sleep(0.02)
+
+
+def served(service: Service) -> int:
+    assert service.spread is not None
+    return len(service.spread.served)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 2 * PATIENCE))
+
+
+async def create(service: Service, name: str) -> None:
+    await service.store.write(
+        lambda connection: service.loops.create(connection, Loop.fresh(name, spec_of()))
+    )
+
+
+def refuse(_: Connection) -> None:
+    raise Undone(Refused(422, "invalid", "after draws"))
+
+
+def test_a_loop_that_is_read_while_another_job_is_undone_has_no_gap_in_its_log(address: Address) -> None:
+    """The batch in which a loop becomes this server's runs twice, and what was drawn in between stays."""
+
+    async def work() -> None:
+        async with joined(address, 1) as (first,):
+            await spread_until(lambda: served(first) == PARTS, [first])
+            await create(first, "loop")
+        async with joined(address, 2) as (second,):
+            tasks = list[asyncio.Future[Any]]()
+
+            async def decide() -> None:
+                await second.store.write(lambda connection: second.loops.decide(connection, "loop", key="a"))
+
+            async def fail() -> None:
+                await second.store.write(refuse)
+
+            def found(loops: Iterable[Loop]) -> None:  # the next job is the one that makes them answer
+                if any(loop.name == "loop" for loop in loops):
+                    tasks.extend(asyncio.ensure_future(each()) for each in (decide, fail))
+
+            second.spread.check = found
+            await spread_until(lambda: served(second) == PARTS, [second])
+            told = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [type(each) for each in told] == [type(None), Refused]
+            made = await second.store.write(lambda c: second.loops.decide(c, "loop", key="b"))
+            assert made.number == 2
+        assert list(check(address))[1].startswith("loop: 2 events,")
+
+    run(work())
+
+
+def lose_the_answer(service: Service) -> None:
+    """To the next commit, which is done."""
+    raw: Any = service.store._engine.connection._raw  # type: ignore[attr-defined]
+    execute = raw.execute
+
+    def cut(statement: Any, *values: Any, **options: Any) -> Any:
+        answer = execute(statement, *values, **options)
+        if statement == "COMMIT":
+            raw.close()
+            raise psycopg.OperationalError("server closed the connection")
+        return answer
+
+    raw.execute = cut
+
+
+def test_parts_that_were_taken_by_a_commit_without_an_answer_are_not_lost_when_others_join(
+    address: Address,
+) -> None:
+    async def work() -> None:
+        async with joined(address, 1) as (first,):
+            await asyncio.sleep(0.2)
+            lose_the_answer(first)
+            await first.spread.step()
+            assert served(first) == 0
+            async with joined(address, 2) as (second,):
+                await spread_until(lambda: len(first.store.view.servers) == 2, [])
+                await spread_until(lambda: served(first) == served(second) == 64, [first, second])
+
+    run(work())
+
+
+def test_servers_go_on_after_the_database_was_away_for_longer_than_a_lease(
+    address: Address, postgres: Cluster
+) -> None:
+    """Whoever comes back first waits for the others: they were silent because nobody could be heard."""
+    name = name_of(address)
+    away = (
+        f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{name}' "
+        "AND pid <> pg_backend_pid(); "
+        "UPDATE linoto.servers SET beat = beat - interval '1 minute'"
+    )
+
+    async def work() -> None:
+        async with joined(address, 1, 2) as services:
+            first, second = services
+            await spread_until(lambda: served(first) == served(second) == 64, services)
+            assert (await asyncio.to_thread(postgres.psql, name, away)).returncode == 0
+
+            def young() -> bool:
+                late = "SELECT count(*) FROM linoto.servers WHERE beat > now() - interval '10 seconds'"
+                return postgres.psql(name, late).stdout.strip() == "2" or any(
+                    service.store.is_replaced for service in services
+                )
+
+            await spread_until(young, services)
+            assert not first.store.is_replaced and not second.store.is_replaced
+            await spread_until(lambda: all(service.store.is_owned() for service in services), services)
+            assert served(first) == served(second) == 64
+
+    run(work())
+
+
+class HalfOpen:
+    """A way to PostgreSQL whose near end can be cut while the far end is not told."""
+
+    def __init__(self, folder: Path, target: Path) -> None:
+        self.target, self.near, self.far = target, list[socket.socket](), list[socket.socket]()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(folder / target.name))
+        self.listener.listen(50)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, far = self.listener.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(str(self.target))
+                self.near.append(near)
+                self.far.append(far)
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+
+    def _pump(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+
+    def cut(self) -> None:
+        for near in self.near:
+            with suppress(OSError):
+                near.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.listener.close()
+        self.cut()
+        for each in (*self.near, *self.far):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+async def answers(work: Callable[[], Awaitable[object]]) -> bool:
+    try:
+        await work()
+    except Unavailable:
+        return False
+    return True
+
+
+def test_a_server_is_not_locked_out_by_its_own_session_that_the_database_believes_in(
+    address: Address, postgres: Cluster
+) -> None:
+    async def work(folder: Path) -> None:
+        way = HalfOpen(folder, postgres.folder / ".s.PGSQL.5432")
+        try:
+            through = Address(address.url.replace(str(postgres.folder), str(folder)))
+            async with joined(through, 1) as (only,):
+                await spread_until(lambda: served(only) == PARTS, [only])
+                way.cut()
+                end = time.monotonic() + PATIENCE
+                while not await answers(lambda: only.store.write(lambda c: c.check_writable())):
+                    assert time.monotonic() < end, "its own session has its locks"
+                    await asyncio.sleep(0.05)
+                assert only.store.held == only.spread.served == set(range(PARTS))
+        finally:
+            way.close()
+
+    with TemporaryDirectory(dir="/tmp") as folder:  # a short path: that of a socket may not be long
+        run(work(Path(folder)))
+
+
+def test_a_list_is_whole_only_if_every_part_is_in_one_answer() -> None:
+    def answer(parts: Iterable[int]) -> Answer:
+        return Answer(200, [(HAS, b"%x" % sum(2**part for part in parts))], b"[]")
+
+    every = Counter(range(PARTS))
+    assert is_whole([answer(range(50)), answer(range(50, PARTS))])
+    assert not is_whole([answer(range(PARTS - 1))])
+    thrice = every - Counter({8: 1})  # the sum of three times the seventh is as if the eighth were there
+    assert not is_whole([answer(thrice), answer([7]), answer([7])])
