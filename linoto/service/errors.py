@@ -55,6 +55,11 @@ def moving(name: str) -> Refused:
     return Refused(503, "moving", f"loop {name!r} is moving to another server: ask again")
 
 
+def damaged(name: str, why: str) -> Refused:
+    """It is there, and cannot be read; other loops can."""
+    return Refused(503, "damaged", f"loop {name!r} cannot be served: {why}")
+
+
 def restored(message: str) -> Refused:
     """It is about what came after the backup that the database was restored from."""
     return Refused(410, "restored", message)

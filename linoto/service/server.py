@@ -305,11 +305,13 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
         await stop.wait()
     finally:
         await listener.close(settings.drain, hurry)
-        await stop_tasks(tasks)
-        if isinstance(app, Shared):
-            await app.peers.keep(())
-        if not hurry.is_set():
-            await service.store.drain()
+        try:
+            await stop_tasks(tasks)
+        finally:
+            if isinstance(app, Shared):
+                await app.peers.keep(())
+            if not hurry.is_set():
+                await service.store.drain()
     return not hurry.is_set()
 
 
@@ -464,12 +466,9 @@ def own(
 
 def serve_and_close(service: Service, settings: Settings, listening: socket.socket, tls: Tls | None) -> None:
     """Serve, and leave the database as it should be found."""
-    drained = True
+    drained = False  # nor after a fault: who knows what still runs
     try:
         drained = asyncio.run(serve(service, settings, listening, tls))
-    except AwayError:
-        drained = False
-        raise
     finally:
         service.close(snapshots=drained)
         logger.info("stopped", extra={"db": str(service.store.path)})

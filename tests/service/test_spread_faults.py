@@ -18,6 +18,7 @@ import pytest
 from helpers.postgres import Cluster, name_of
 from helpers.service_process import spec_of
 
+from linoto.core.warm_up import warm_up_usual
 from linoto.service.errors import Refused, Unavailable, Undone
 from linoto.service.loops.loop import Loop
 from linoto.service.maintenance import check
@@ -39,13 +40,15 @@ def address(postgres: Cluster) -> Iterator[Address]:
 
 
 @asynccontextmanager
-async def joined(address: Address, *numbers: int) -> Any:
-    """Servers without doors, which have joined the others and have taken nothing yet."""
+async def joined(address: Address, *numbers: int, begin: bool = False) -> Any:
+    """Servers without doors, which have joined the others and have taken nothing yet, or what was free."""
     services = list[Service]()
     try:
         for number in numbers:
             services.append(open_service(address, url=f"http://127.0.0.1:{number}", load=False))
-            await asyncio.to_thread(services[-1].store.join)
+            spread = services[-1].spread
+            assert spread is not None
+            await (spread.begin() if begin else asyncio.to_thread(services[-1].store.join))
         yield services
     finally:
         for service in services:
@@ -68,7 +71,8 @@ def served(service: Service) -> int:
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 2 * PATIENCE))
+    warm_up_usual()  # compiles, where nobody has yet
+    asyncio.run(work)
 
 
 async def create(service: Service, name: str) -> None:
@@ -252,3 +256,43 @@ def test_a_list_is_whole_only_if_every_part_is_in_one_answer() -> None:
     assert not is_whole([answer(range(PARTS - 1))])
     thrice = every - Counter({8: 1})  # the sum of three times the seventh is as if the eighth were there
     assert not is_whole([answer(thrice), answer([7]), answer([7])])
+
+
+def test_a_damaged_loop_ends_no_server_that_takes_it_over(address: Address, postgres: Cluster) -> None:
+    broken = "UPDATE linoto.events SET body = '{}'::bytea WHERE seq = 1"
+
+    async def work() -> None:
+        async with joined(address, 1, begin=True) as (other,):
+            async with joined(address, 2, begin=True) as (owner,):
+                await spread_until(lambda: served(owner) == served(other) == 64, [owner, other])
+                names = [f"loop{number}" for number in range(100) if owner.loops.serves(f"loop{number}")][:2]
+                for name in names:
+                    await create(owner, name)
+                await owner.store.write(lambda c: owner.loops.decide(c, names[0], key="a"))
+                assert postgres.psql(name_of(address), broken).returncode == 0
+            await spread_until(lambda: served(other) == PARTS, [other])
+            with pytest.raises(Refused, match="event 1 is damaged") as refused:
+                await other.store.write(lambda c: other.loops.decide(c, names[0], key="a"))
+            assert (refused.value.status, refused.value.code) == (503, "damaged")
+            with pytest.raises(Refused, match="event 1 is damaged"):
+                await create(other, names[0])
+            made = await other.store.write(lambda c: other.loops.decide(c, names[1], key="a"))
+            assert made.number == 1
+
+    run(work())
+
+
+def test_a_server_with_the_address_of_one_that_lives_is_refused_and_ends_nobody(address: Address) -> None:
+    async def work() -> None:
+        async with joined(address, 1) as (first,):
+            await spread_until(lambda: served(first) == PARTS, [first])
+            with pytest.raises(OSError, match=r"http://127\.0\.0\.1:1: give each its own with --advertise"):
+                async with joined(address, 1):
+                    pass
+            assert not first.store.is_replaced
+            first.store._engine.connection._raw.close()  # as if it was killed
+            first.store._engine._lease.end()
+            async with joined(address, 1) as (again,):
+                await spread_until(lambda: served(again) == PARTS, [again])
+
+    run(work())

@@ -18,7 +18,7 @@ import msgspec
 from linoto.core.decisions import NoSafeArm
 from linoto.core.hints import nearest
 from linoto.core.kernels import NO_DRAWS
-from linoto.service.errors import Refused, Undone, invalid, moving, not_found
+from linoto.service.errors import Refused, Undone, damaged, invalid, moving, not_found
 from linoto.service.loops.batches import check_batch, in_place
 from linoto.service.loops.choice import make_decision
 from linoto.service.loops.events import (
@@ -95,6 +95,7 @@ class Loops:
     def __init__(self, clock: Clock, snapshot_every: int = SNAPSHOT_EVERY, closing: float = SLICE) -> None:
         self.clock, self.snapshot_every, self.closing = clock, snapshot_every, closing
         self.by_name: dict[str, Loop] = {}
+        self.damaged: dict[str, str] = {}  # loops that could not be read while others were served, and why
         self.serves: Callable[[str], bool] = lambda _: (
             True
         )  # whether a loop of this name is, or would be, here
@@ -210,8 +211,13 @@ class Loops:
         """The loop of this name."""
         loop = self.by_name.get(name)
         if loop is None:
-            raise not_found("loop", name) if self.serves(name) else moving(name)
+            raise self._why_absent(name)
         return loop
+
+    def _why_absent(self, name: str) -> Refused:
+        if not self.serves(name):
+            return moving(name)
+        return damaged(name, self.damaged[name]) if name in self.damaged else not_found("loop", name)
 
     # -- operations
 
@@ -221,8 +227,8 @@ class Loops:
         To make a fresh loop may take seconds, so it is made before and elsewhere.
         """
         name, spec = loop.name, loop.spec
-        if not self.serves(name):
-            raise moving(name)
+        if not self.serves(name) or name in self.damaged:
+            raise self._why_absent(name)
         existing = self.by_name.get(name)
         if existing is not None:
             if existing.is_made_from(loop.asked):

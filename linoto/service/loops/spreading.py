@@ -6,17 +6,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
 from linoto.service.errors import Repeats, Unavailable
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Loops
 from linoto.service.loops.records import recover
 from linoto.service.storage import sql
-from linoto.service.storage.connection import Connection, InUseError
+from linoto.service.storage.connection import Connection, InUseError, Row
 from linoto.service.storage.parts import part_of
 from linoto.service.storage.store import Store
 
 logger = logging.getLogger("linoto.service")
+T = TypeVar("T")
 STEP = 0.05  # seconds between two looks at what should be here
 TOGETHER = 8  # snapshots that are written together, so that nobody waits long for them
 MOVED = 16  # parts that are read together, or given up: others take them before the next ones go
@@ -37,6 +39,7 @@ class Spread:
         self.served: set[int] = set()  # parts whose loops are in memory, and answer
         self._leaving: set[int] = set()  # parts that were given up in memory, and not yet in the database
         self._fresh: set[str] = set()  # loops that were read, and not yet given to `adopted`
+        self._begun = False  # from then on a loop that cannot be read must not end the server: others go on
         self._repeats = Repeats()
         loops.serves = lambda name: part_of(name) in self.served
 
@@ -49,6 +52,7 @@ class Spread:
                 raise InUseError("another server has taken over what this one was about to read")
             await asyncio.sleep(STEP)
             await self.step()
+        self._begun = True
 
     def count_servers(self) -> int:
         """How many share the database."""
@@ -96,18 +100,39 @@ class Spread:
 
     async def _read_some(self, parts: list[int]) -> None:
         loops, store = self.loops, self.store
-        found = await asyncio.to_thread(store.read_where_written, lambda c: read_loops(c, set(parts)))
-        self.check(found)
+        damaged = dict[str, str]()
+
+        def read(connection: Connection) -> list[Loop]:
+            rows = rows_of(connection, set(parts))
+            found = [self._attempt(row[1], damaged, partial(recover, connection, row)) for row in rows]
+            return [loop for loop in found if loop is not None]
+
+        found = await asyncio.to_thread(store.read_where_written, read)
+        for loop in found:
+            self._attempt(loop.name, damaged, partial(self.check, [loop]))
+        found = [loop for loop in found if loop.name not in damaged]
 
         def adopt() -> None:
             if set(parts) <= self.served or not store.held >= set(parts):
                 return  # a batch may run again: what happened to a loop since it was found is not undone
             loops.adopt(found)
+            loops.damaged |= damaged
             self.served |= set(parts)
             self._fresh |= {loop.name for loop in found}
 
         await store.read_memory(adopt)
         logger.info("loops taken", extra={"parts": len(parts), "loops": len(found)})
+
+    def _attempt(self, name: str, damaged: dict[str, str], work: Callable[[], T]) -> T | None:
+        """What is to be done for a loop before it is served; if that cannot be, the other loops are."""
+        try:
+            return work()
+        except ValueError as error:
+            if not self._begun:
+                raise
+            logger.error("loop cannot be served", extra={"loop": name, "error": str(error)})
+            damaged[name] = str(error)
+            return None
 
     async def _settle(self) -> None:
         """What an earlier version has left to be done for a loop, and who else wants to know of it."""
@@ -143,6 +168,8 @@ class Spread:
         """From now on nothing happens to their loops here; what did is committed when this was answered."""
         for name in self._names(parts):
             del self.loops.by_name[name]
+        for name in [name for name in self.loops.damaged if part_of(name) in parts]:
+            del self.loops.damaged[name]
         self.served -= set(parts)
         self._leaving |= set(parts)
 
@@ -151,8 +178,8 @@ class Spread:
         self._leaving.clear()
 
 
-def read_loops(connection: Connection, parts: set[int]) -> list[Loop]:
-    """The loops of these parts, as their events made them."""
+def rows_of(connection: Connection, parts: set[int]) -> list[Row]:
+    """The rows of the loops of these parts."""
     wanted = [id for id, name in sql.loop_names(connection) if part_of(name) in parts]
     rows = [sql.one_loop(connection, id) for id in wanted]
-    return [recover(connection, row) for row in rows if row is not None]
+    return [row for row in rows if row is not None]

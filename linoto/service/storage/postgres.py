@@ -32,7 +32,7 @@ from linoto.service.storage.connection import (
 )
 from linoto.service.storage.parts import View
 from linoto.service.storage.places import Address
-from linoto.service.storage.postgres_servers import Candidate, Lease
+from linoto.service.storage.postgres_servers import LEASE, Candidate, Lease
 from linoto.service.storage.postgres_sessions import Raw, may_pass, one_line, open_session
 from linoto.service.storage.schema import SECRET_BYTES
 
@@ -162,11 +162,25 @@ class ServerConnection:
     def join(self, url: str) -> int:
         """This server comes after all others; its number, whose lock says that it lives."""
         number = int(self.execute(own_sql.NEXT_FENCE).fetchone()[0])
-        self._raw.execute(own_sql.FORGET_BEFORE.encode(), (url,))
+        self._forget_before(url)
         self._raw.execute(own_sql.JOIN.encode(), (number, url))
         self._try(self._raw, own_sql.TRY_NUMBER, (number,), time.monotonic() + LOCK_WAIT)
         self.fence = number
         return number
+
+    def _forget_before(self, url: str) -> None:
+        """Have this address alone; whoever had it before may take a while to end."""
+        end = time.monotonic() + LEASE + LOCK_WAIT
+        while True:
+            self._raw.execute(own_sql.FORGET_BEFORE.encode(), (url, LEASE))
+            if self._raw.execute(own_sql.HAS_ADDRESS.encode(), (url,)).fetchone() is None:
+                return
+            if time.monotonic() > end:
+                raise OSError(
+                    f"another server of {self.address} has the address {url}: "
+                    "give each its own with --advertise"
+                )
+            time.sleep(LOCK_RETRY)
 
     def leave(self) -> None:
         """Let others know at once that this server has ended."""

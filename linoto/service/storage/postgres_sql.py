@@ -171,8 +171,6 @@ OWNERS = "SELECT part, server FROM parts"
 NEXT_FENCE = "UPDATE service SET fence = fence + 1, beat = clock_timestamp() RETURNING fence"
 JOIN = "INSERT INTO servers VALUES ($1, $2, clock_timestamp())"
 LEAVE = "DELETE FROM servers WHERE id = $1"
-# Who had the database alone has ended, and who had the address of this server; if it is alone now, everybody.
-FORGET_BEFORE = "DELETE FROM servers WHERE url = '' OR $1 = '' OR url = $1"
 BEAT = "UPDATE servers SET beat = clock_timestamp() WHERE id = $1"
 BEAT_FOR_OTHERS = "UPDATE service SET beat = clock_timestamp()"  # version 0.3 waits for whoever does this
 IS_SERVER = "SELECT 1 FROM servers WHERE id = $1"
@@ -180,6 +178,16 @@ HERE = """
 l.locktype = 'advisory' AND l.granted
 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
+# Who had the database alone has ended; if this server has it alone now, everybody. Who has its address has
+# ended too, unless he has his lock and is not silent.
+FORGET_BEFORE = f"""
+DELETE FROM servers s WHERE s.url = '' OR $1 = '' OR (s.url = $1 AND (
+    s.beat < clock_timestamp() - make_interval(secs => $2) OR NOT EXISTS (
+        SELECT 1 FROM pg_locks l WHERE {HERE} AND l.classid = {OF_SERVERS} AND l.objid::bigint = s.id
+    )
+))
+"""
+HAS_ADDRESS = "SELECT 1 FROM servers WHERE url = $1"
 LIVING = f"""
 SELECT s.id, s.url, EXISTS (
     SELECT 1 FROM pg_locks l WHERE {HERE} AND l.classid = {OF_SERVERS} AND l.objid::bigint = s.id
