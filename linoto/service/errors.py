@@ -26,7 +26,7 @@ class Undone(RuntimeError):  # noqa: N818 - an answer, not a fault
 
 
 class Unavailable(RuntimeError):  # noqa: N818 - an answer, not a fault
-    """Nothing was kept: the disk failed or the service is stopping. Asking again is safe."""
+    """The disk failed or the service is stopping. Nothing was kept, unless the message leaves that open."""
 
 
 class Busy(Unavailable):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +77,15 @@ def test_a_page_computes_its_own_loops_alone_and_the_same_page_again_none(tmp_pa
         assert shown.computed == 8
         asyncio.run(shown.of(search(service.loops, "oop-2")))
         assert shown.computed == 8 + 10  # loop-2 is known, loop-20 to loop-29 are not
+
+
+def test_nothing_is_kept_of_loops_that_have_moved_to_another_server(tmp_path: Path) -> None:
+    with with_loops(tmp_path / "x.sqlite", 12) as (service, shown):
+        show(shown, service)
+        gone = [weakref.ref(service.loops.by_name.pop(f"loop-{n}")) for n in range(9)]
+        show(shown, service)
+        gc.collect()
+        assert [each() for each in gone] == [None] * 9
 
 
 def test_a_line_of_a_loop_says_what_its_live_numbers_say(tmp_path: Path) -> None:

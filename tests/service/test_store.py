@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +236,32 @@ def test_a_command_that_writes_while_the_server_runs_fails_no_request(tmp_path: 
         other.close()
         assert decide(service, key="first") == first
         assert service.store.measures.failures == 0
+
+
+def event(seq: int) -> tuple[int, int, float, bytes]:
+    return 1, seq, 0.0, b"{}"
+
+
+@pytest.mark.parametrize("bad", [event(1), event(2**63)], ids=["there already", "cannot be kept"])
+def test_a_row_that_is_refused_fails_the_job_that_appended_it_and_no_other(tmp_path: Path, bad: Any) -> None:
+    """Rows are written at the next statement, or at the commit: in another job's time than their own."""
+
+    async def run(store: Store) -> list[Any]:
+        await store.write(lambda c: c.append("events", event(1)))
+        jobs = [
+            lambda c: c.append("events", event(2)),
+            lambda c: c.append("events", bad),
+            lambda c: c.execute("SELECT count(*) FROM events").fetchone()[0],
+            lambda c: c.append("events", event(3)),
+            lambda c: c.append("events", bad),
+        ]
+        return await asyncio.gather(*(store.write(job) for job in jobs), return_exceptions=True)
+
+    with closing(Store(tmp_path / "x.sqlite")) as store:
+        first, refused, count, last, again = asyncio.run(asyncio.wait_for(run(store), 60))
+        assert (first, count, last) == (None, 2, None)
+        assert isinstance(refused, sqlite3.DatabaseError) and isinstance(again, sqlite3.DatabaseError)
+        kept = store.read_database(lambda c: c.execute("SELECT seq FROM events ORDER BY seq").fetchall())
+        assert kept == [(1,), (2,), (3,)]
+        with pytest.raises(sqlite3.DatabaseError):
+            store.write_sync(lambda c: c.append("events", bad))

@@ -96,9 +96,7 @@ class Loops:
         self.clock, self.snapshot_every, self.closing = clock, snapshot_every, closing
         self.by_name: dict[str, Loop] = {}
         self.damaged: dict[str, str] = {}  # loops that could not be read while others were served, and why
-        self.serves: Callable[[str], bool] = lambda _: (
-            True
-        )  # whether a loop of this name is, or would be, here
+        self.serves: Callable[[str], bool] = lambda _: True  # whether a loop of this name belongs here
         self.on_alarm: Callable[[Connection, Loop, Alarm], None] = lambda *_: None  # in its transaction
         self.after_alarms: Callable[[], None] = lambda: None  # they are on disk; must not wait for anything
         self._changed: dict[int, Loop] = {}  # since the last commit

@@ -15,6 +15,10 @@ NEVER: Answered = (0, b"")  # no decision has this number: the key got none
 Keys = Sequence[tuple[str, str]]  # (loop, key): what a job will look up
 
 
+class LateRowError(Exception):
+    """A row was refused that may have been appended by an earlier job."""
+
+
 class InDoubtError(OSError):
     """Nobody can tell whether a transaction was kept."""
 

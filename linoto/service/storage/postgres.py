@@ -42,7 +42,7 @@ LOCK_WAIT, LOCK_RETRY = 1.0, 0.05  # seconds: the session of a server that was k
 IDLE = 4  # sessions that are kept for the next reader
 HUNG_UP = getattr(select, "POLLRDHUP", 0)  # the other end was closed, also where more is to be read
 AT_ONCE = 5000  # rows that are fetched together where an answer may be larger than memory
-IN_USE = "the database {} is in use by another server: one process owns it"
+IN_USE = "the database {} is in use by another server, or by a command that needs all of it"
 
 
 @lru_cache(maxsize=256)
@@ -66,7 +66,7 @@ class ServerConnection:
 
     Each statement waits for the network. So what is appended is kept until a statement has to see it, or the
     transaction ends; and keys that are known to be needed are looked up when it begins. Only one server
-    writes, and its commit fails where another did: what was looked up stays true.
+    writes to a loop, and its commit fails where another did: what was looked up stays true.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from linoto.service.storage import expected, schema
-from linoto.service.storage.connection import Answered, Keys, Row, Table
+from linoto.service.storage.connection import Answered, Keys, LateRowError, Row, Table
 
 PROBE = 24_000  # bytes: a decision writes a page of each of some tables and indices, seven when they are full
 Files = tuple[tuple[int, int] | None, ...]
@@ -21,6 +21,10 @@ APPEND: dict[Table, str] = {
     "rewards": "INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?)",
     "metrics": "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)",
 }
+
+
+class RefusedRowError(LateRowError, sqlite3.IntegrityError):
+    """The same in a file."""
 
 
 class FileConnection(sqlite3.Connection):
@@ -52,8 +56,11 @@ class FileConnection(sqlite3.Connection):
 
     def _insert(self) -> None:
         waiting, self._appended = self._appended, {}
-        for table, rows in waiting.items():
-            super().executemany(APPEND[table], rows)
+        try:
+            for table, rows in waiting.items():
+                super().executemany(APPEND[table], rows)
+        except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, UnicodeError) as error:
+            raise RefusedRowError(f"a row cannot be kept: {error}") from error
 
     def stream(self, statement: str, values: Row) -> Iterator[Row]:
         """Rows as they are read."""
@@ -351,7 +358,7 @@ class DatabaseFile:
         return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
     def is_conflict(self, error: Exception) -> bool:
-        """Whether a row is there already."""
+        """Whether a row is there already, or cannot be kept."""
         return isinstance(error, sqlite3.IntegrityError)
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""One database, one process, one writer: requests that wait together are committed together."""
+"""The writer of a server, to a database or its share of one: what waits together is committed together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from linoto.service.errors import Busy, Refused, Unavailable, Undone
 from linoto.service.storage import database
-from linoto.service.storage.connection import Connection, InDoubtError, Keys
+from linoto.service.storage.connection import Connection, InDoubtError, Keys, LateRowError
 from linoto.service.storage.parts import View
 from linoto.service.storage.places import Place
 
@@ -49,6 +49,7 @@ class QueuedJob(Generic[T]):
         self, job: Job[T], future: asyncio.Future[T] | None = None, *, memory: bool = False, keys: Keys = ()
     ) -> None:
         self.job, self.future, self.memory, self.keys = job, future, memory, keys
+        self.again = self.alone = False  # it is to be run again, in a batch of its own
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -87,7 +88,8 @@ class Store:
 
     A job may raise `Refused` only with memory and database in agreement. Any other exception, `Undone` among
     them, rolls the transaction back; `on_rollback` then brings memory back to what is on disk, and the other
-    jobs of the batch run again.
+    jobs of the batch run again. Rows may be written later than the job that appended them ran: where one is
+    refused, every job runs again in a batch of its own, so that nobody else pays for it.
     """
 
     path: Place
@@ -282,7 +284,8 @@ class Store:
 
     def _next_batch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run what waits, and hand the commit to the writer."""
-        batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+        count = 1 if self._queue and self._queue[0].alone else min(len(self._queue), BATCH)
+        batch = [self._queue.popleft() for _ in range(count)]
         if not self._engine.leased:
             set_errors(batch, OSError(NOT_OWNED))
             self._answer(loop, batch)
@@ -368,9 +371,13 @@ class Store:
             loop.call_soon_threadsafe(self._answer, loop, batch)
 
     def _answer(self, loop: asyncio.AbstractEventLoop, batch: list[QueuedJob[Any]]) -> None:
-        """Resolve every job of a batch, and schedule the next batch."""
-        for queued in batch:
-            queued.resolve()
+        """Resolve every job of a batch that is not to be run again, and schedule the next batch."""
+        for queued in reversed(batch):
+            if queued.again:
+                queued.again, queued.alone = False, True
+                self._queue.appendleft(queued)
+            else:
+                queued.resolve()
         self._running = bool(self._queue)
         if self._running and self._locked_since is not None:
             loop.call_later(RETRY, self._next_batch, loop)
@@ -393,6 +400,9 @@ class Store:
             self._roll_back(healthy=isinstance(error, Refused))
             if failed is None:
                 set_errors(remaining, error)
+                return Outcome.ROLLED_BACK
+            if isinstance(error, LateRowError):
+                charge(remaining, error)
                 return Outcome.ROLLED_BACK
             failed.error = error  # a job that fails by itself does not fail the others: again without it
             remaining.remove(failed)
@@ -428,7 +438,7 @@ class Store:
         started = time.perf_counter()
         try:
             self._connection.commit()
-        except self._engine.errors as error:
+        except Exception as error:  # whatever it is, everybody who waits must hear of it
             return error
         self._failed = False
         seconds, m = time.perf_counter() - started, self.measures
@@ -444,7 +454,10 @@ class Store:
             self.on_commit()
             return
         self._roll_back()
-        set_errors(batch, error)
+        if self._engine.is_conflict(error):
+            charge(batch, error)
+        else:
+            set_errors(batch, error)
 
     def _roll_back(self, *, healthy: bool = False) -> None:
         """Roll back disk and memory; where that fails too, the next batch tries again before it begins."""
@@ -458,6 +471,15 @@ class Store:
             self._memory_ahead = False
         except Exception as error:
             logger.error("memory is ahead of the disk", extra={"error": str(error)})
+
+
+def charge(batch: list[QueuedJob[Any]], error: Exception) -> None:
+    """A row was refused, by whichever of these jobs: that shows when each of them runs alone."""
+    if len(batch) == 1:
+        batch[0].error = error
+        return
+    for queued in batch:
+        queued.again = True
 
 
 def set_errors(batch: list[QueuedJob[Any]], error: Exception) -> None:

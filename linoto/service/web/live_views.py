@@ -61,6 +61,8 @@ class LiveViews:
     def _show_some(self, waiting: list[str], found: list[Shown]) -> float:
         """Some of those that wait, and how long that took."""
         began = time.perf_counter()
+        if len(self._shown) > len(self.loops.by_name):  # some have moved to another server
+            self._shown = {name: shown for name, shown in self._shown.items() if name in self.loops.by_name}
         while waiting and time.perf_counter() < began + SLICE:
             names = [waiting.pop() for _ in range(min(len(waiting), TOGETHER))]
             some = [self.loops.by_name[name] for name in names if name in self.loops.by_name]

@@ -35,7 +35,7 @@ ERRORS = {
         (415, "not JSON"),
         (422, "valid JSON, unacceptable values"),
         (429, "more requests than this caller may make; nothing was done"),
-        (503, "nothing was kept; asking again is safe"),
+        (503, "nothing was kept, unless the message leaves that open: asking again with the key is safe"),
     )
 }
 
