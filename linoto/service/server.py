@@ -303,6 +303,8 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
         show_parts(service, listener, backups)
         tasks += [run_in_background(work, stop.set) for work in background]
         await stop.wait()
+        if service.spread is not None and not any(task.done() for task in tasks):
+            await service.spread.hand_over(settings.drain, hurry)
     finally:
         await listener.close(settings.drain, hurry)
         try:

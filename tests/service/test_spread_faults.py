@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from helpers.postgres import Cluster, name_of
+from helpers.service_process import served as served_by
 from helpers.service_process import spec_of
 
 from linoto.core.warm_up import warm_up_usual
@@ -24,7 +25,8 @@ from linoto.service.loops.loop import Loop
 from linoto.service.maintenance import check
 from linoto.service.server import Service, open_service
 from linoto.service.storage.connection import Connection
-from linoto.service.storage.parts import PARTS
+from linoto.service.storage.database import open_database
+from linoto.service.storage.parts import PARTS, View
 from linoto.service.storage.places import Address
 from linoto.service.web.peers import Answer
 from linoto.service.web.shared import HAS, is_whole
@@ -73,6 +75,19 @@ def served(service: Service) -> int:
 def run(work: Coroutine[Any, Any, None]) -> None:
     warm_up_usual()  # compiles, where nobody has yet
     asyncio.run(work)
+
+
+def parts_of_servers(address: Address) -> list[int]:
+    """How many parts each server has; those that nobody has are counted too."""
+    with open_database(address, readonly=True) as connection:
+        return sorted(Counter(connection.execute("SELECT server FROM parts").fetchall()).values())
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
 
 
 async def create(service: Service, name: str) -> None:
@@ -296,3 +311,36 @@ def test_a_server_with_the_address_of_one_that_lives_is_refused_and_ends_nobody(
                 await spread_until(lambda: served(again) == PARTS, [again])
 
     run(work())
+
+
+def test_a_server_that_leaves_has_no_share_and_the_others_have_all() -> None:
+    servers = {1: "http://a", 2: "http://b", 3: "http://c"}
+    views = [View(me, servers, {}, frozenset(), frozenset({2})) for me in servers]
+    assert [view.share for view in views] == [64, 0, 64]
+    assert views[1].has_heirs and not View(1, {1: ""}, {}, frozenset(), frozenset({1})).has_heirs
+
+
+def test_a_server_that_stops_hands_its_loops_over_before_it_waits_for_a_slow_caller(
+    address: Address, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        stopping, other = (
+            stack.enter_context(served_by(address, log=tmp_path / f"{number}.log", settings={"drain": 600.0}))
+            for number in range(2)
+        )
+        client = stack.enter_context(closing(other.client()))
+        for name in (names := [f"loop{number}" for number in range(6)]):
+            client.create(name, arms=["a", "b"], policy={"type": "LinUCB"}, default_reward=0.0)
+        slow = stack.enter_context(socket.create_connection(("127.0.0.1", stopping.port)))
+        slow.sendall(
+            b"POST /v1/loops/loop0/decide HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+            b"content-type: application/json\r\ncontent-length: 100\r\n\r\n{"
+        )
+        wait_for(lambda: parts_of_servers(address) == [64, 64])
+        stopping.process.terminate()
+        wait_for(lambda: parts_of_servers(address) == [PARTS])
+        for name in names:
+            assert client.decide(name, key="a").decision_id.endswith("-1")
+        assert stopping.process.poll() is None  # it waits for the rest of what the caller says
+        slow.close()
+        assert stopping.process.wait() == 0

@@ -64,6 +64,23 @@ class Spread:
             await asyncio.sleep(STEP)
             await self.step()
 
+    async def hand_over(self, seconds: float, hurry: asyncio.Event) -> None:
+        """Let the others have all loops while requests are still passed on; no longer than that."""
+        clock, store = asyncio.get_running_loop().time, self.store
+        end = clock() + seconds
+        if not self._has_heirs():
+            return
+        try:
+            await store.retire()
+        except Unavailable as error:
+            logger.error("loops cannot be handed over", extra={"error": str(error)})
+            return
+        while store.held and self._has_heirs() and clock() < end and not hurry.is_set():
+            await asyncio.sleep(STEP)
+
+    def _has_heirs(self) -> bool:
+        return self.store.view is not None and self.store.view.has_heirs
+
     async def step(self) -> None:
         """Take, read and give up what is due; what the database refuses is tried again."""
         try:

@@ -158,6 +158,10 @@ class Engine(Protocol):
         """Let others have these parts, when the transaction is committed."""
         ...
 
+    def retire(self) -> None:
+        """Tell the others that this server is about to end, when the transaction is committed."""
+        ...
+
     def prepare(self) -> None:
         """Make the tables of a new database, or refuse one that is not ours."""
         ...

@@ -22,12 +22,21 @@ class View:
     servers: Mapping[int, str]  # the addresses of those that live
     owners: Mapping[int, int | None]  # who took a part last; None: it was released
     awake: Set[int]  # the servers whose session is known to be there
+    leaving: Set[int] = frozenset()  # those that were told to stop, and let the others have what they have
 
     @property
     def share(self) -> int:
-        """How many parts this server should have: as many as every other, or one more."""
-        rank, count = sorted(self.servers).index(self.me), len(self.servers)
+        """How many parts this server should have: as many as every other that stays, or one more."""
+        if self.me in self.leaving:
+            return 0
+        staying = sorted(self.servers.keys() - self.leaving)
+        rank, count = staying.index(self.me), len(staying)
         return PARTS // count + (rank < PARTS % count)
+
+    @property
+    def has_heirs(self) -> bool:
+        """Whether others stay, and may have what this server has."""
+        return bool(self.servers.keys() - self.leaving - {self.me})
 
     def free(self, held: Container[int]) -> list[int]:
         """Parts that nobody has; every server begins at another one, so that two rarely want the same."""

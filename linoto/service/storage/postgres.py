@@ -348,6 +348,11 @@ class ServerConnection:
         self._giving |= set(parts)
         self.total_changes += 1
 
+    def retire(self) -> None:
+        """Others count on this server no more, when the transaction is committed."""
+        self._ready().execute(own_sql.RETIRE.encode(), (self.fence,))
+        self.total_changes += 1
+
     def _unlock(self, parts: set[int]) -> None:
         """After the transaction: until then nobody else may read what it has written."""
         if parts:
@@ -528,6 +533,10 @@ class DatabaseServer:
     def give_up(self, parts: list[int]) -> None:
         """Let others have these, with the transaction."""
         self.connection.give_up(parts)
+
+    def retire(self) -> None:
+        """Let others have all, bit by bit, with the transaction."""
+        self.connection.retire()
 
     def prepare(self) -> None:
         """Make the tables, or refuse what is not ours."""

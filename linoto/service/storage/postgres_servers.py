@@ -80,20 +80,21 @@ class Lease(threading.Thread):
         no lock, so that after a failover all servers find what they had.
         """
         found = raw.execute(own_sql.LIVING.encode()).fetchall()
-        missed = {number for number, _, has_lock in found if not has_lock and number in self._locked}
+        missed = {number for number, _, has_lock, _ in found if not has_lock and number in self._locked}
         if gone := missed & self._missed:
             raw.execute(own_sql.END_GONE.encode(), (sorted(gone),))
             found = raw.execute(own_sql.LIVING.encode()).fetchall()
-        self._locked |= {number for number, _, has_lock in found if has_lock}
+        self._locked |= {number for number, _, has_lock, _ in found if has_lock}
         self._missed = missed - gone
-        servers = {number: url for number, url, _ in found}
+        servers = {number: url for number, url, _, _ in found}
         if self.number not in servers:
             return  # the next sign of life tells that others have forgotten this one
         owners = dict(raw.execute(own_sql.OWNERS.encode()).fetchall())
         if not self.leads:
             self.leads = raw.execute(own_sql.TRY_TO_LEAD.encode()).fetchone() == (True,)
-        awake = frozenset(number for number, _, has_lock in found if has_lock)
-        self.view = View(self.number, servers, owners, awake)
+        awake = frozenset(number for number, _, has_lock, _ in found if has_lock)
+        leaving = frozenset(number for number, _, _, leaves in found if leaves)
+        self.view = View(self.number, servers, owners, awake, leaving)
 
     def end(self) -> None:
         """No more signs."""

@@ -138,7 +138,8 @@ SERVERS = f"""
 CREATE TABLE IF NOT EXISTS servers (
     id BIGINT PRIMARY KEY,
     url TEXT NOT NULL,
-    beat TIMESTAMPTZ NOT NULL
+    beat TIMESTAMPTZ NOT NULL,
+    leaving BOOLEAN NOT NULL DEFAULT false
 );
 CREATE TABLE IF NOT EXISTS parts (
     part BIGINT PRIMARY KEY,
@@ -170,6 +171,7 @@ OWNERS = "SELECT part, server FROM parts"
 # is silent for too long is deleted first, from then on it is refused, and then its session is ended.
 NEXT_FENCE = "UPDATE service SET fence = fence + 1, beat = clock_timestamp() RETURNING fence"
 JOIN = "INSERT INTO servers VALUES ($1, $2, clock_timestamp())"
+RETIRE = "UPDATE servers SET leaving = true WHERE id = $1"
 LEAVE = "DELETE FROM servers WHERE id = $1"
 BEAT = "UPDATE servers SET beat = clock_timestamp() WHERE id = $1"
 BEAT_FOR_OTHERS = "UPDATE service SET beat = clock_timestamp()"  # version 0.3 waits for whoever does this
@@ -191,7 +193,7 @@ HAS_ADDRESS = "SELECT 1 FROM servers WHERE url = $1"
 LIVING = f"""
 SELECT s.id, s.url, EXISTS (
     SELECT 1 FROM pg_locks l WHERE {HERE} AND l.classid = {OF_SERVERS} AND l.objid::bigint = s.id
-) FROM servers s
+), s.leaving FROM servers s
 """
 END_GONE = f"""
 DELETE FROM servers s WHERE s.id = ANY($1::bigint[]) AND NOT EXISTS (

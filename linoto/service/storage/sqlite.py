@@ -344,6 +344,8 @@ class DatabaseFile:
     def join(self) -> None:
         """Nobody shares a file."""
 
+    retire = join
+
     def take(self, parts: list[int]) -> None:
         """All of it is this server's."""
 

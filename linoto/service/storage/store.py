@@ -248,6 +248,10 @@ class Store:
         """Let others have parts that nothing in memory belongs to any more."""
         await self.write(lambda _: self._engine.give_up(parts))
 
+    async def retire(self) -> None:
+        """Let the others take over what is here, before this server ends."""
+        await self.write(lambda _: self._engine.retire())
+
     def read_where_written(self, job: Job[T]) -> T:
         """Run a job on a connection of its own that sees all that is committed, and must not write."""
         try:
