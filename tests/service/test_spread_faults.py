@@ -344,3 +344,27 @@ def test_a_server_that_stops_hands_its_loops_over_before_it_waits_for_a_slow_cal
         assert stopping.process.poll() is None  # it waits for the rest of what the caller says
         slow.close()
         assert stopping.process.wait() == 0
+
+
+def test_a_server_that_may_not_end_the_session_of_another_role_goes_on(
+    address: Address, postgres: Cluster
+) -> None:
+    name = name_of(address)
+    allow = "; ".join(
+        f"GRANT ALL ON {what} linoto TO other"
+        for what in ("SCHEMA", "ALL TABLES IN SCHEMA", "ALL SEQUENCES IN SCHEMA")
+    )
+
+    async def work() -> None:
+        async with joined(address, 1):
+            made = postgres.psql(name, f"CREATE ROLE other LOGIN; {allow}; DELETE FROM linoto.servers")
+            assert made.returncode == 0, made.stderr
+            through = Address(address.url.replace("linoto@", "other@"))
+            async with joined(through, 2) as (second,):
+                await spread_until(lambda: served(second) == PARTS, [second])
+                assert not second.store.is_replaced
+
+    try:
+        run(work())
+    finally:
+        postgres.psql(name, "DROP OWNED BY other; DROP ROLE other")
