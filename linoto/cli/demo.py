@@ -26,8 +26,8 @@ def add_demo(commands: Commands) -> None:
         description="Current practice books January's twelve most punctual flights out of New York. LinUCB,\n"
         "LinLCB, LinOtO and Gated take over for 6000 bookings: what they gain, how far they ever fall\n"
         "behind, and what was promised. Then the same month by month, as the world moves: the usual\n"
-        "explorer, and a bold one as a warning; and what becomes of cancelled flights, with a guardrail\n"
-        "and without. Writes a page with pictures.\n\n"
+        "explorer, and a bold one as a warning; and how many planes are old, with a guardrail and\n"
+        "without. Writes a page with pictures.\n\n"
         "With --paper: the paper's default problem instead (100 actions in 20 dimensions, 100 logged\n"
         "rewards of 10 suboptimal actions, 8000 rounds).",
         examples="  linoto demo\n  linoto demo --runs 20 --json\n  linoto demo --paper --runs 30",
@@ -51,7 +51,7 @@ def run_flights(arguments: argparse.Namespace) -> None:
     """The takeover of the flight bookings."""
     from linoto.experiments import guarded, seasons, takeover
     from linoto.pages.demo import write_story
-    from linoto.pages.figures.experiments import draw_seasons, draw_story
+    from linoto.pages.figures.experiments import draw_guarded, draw_seasons, draw_story
     from linoto.pages.figures.pieces import save
     from linoto.pages.report import write_json
     from linoto.pages.shell import check_installed
@@ -70,10 +70,11 @@ def run_flights(arguments: argparse.Namespace) -> None:
         )
     with progress("month by month") as track:
         found = seasons.play(runs=arguments.runs, horizon=horizon, seed=arguments.seed, track=track)
-    with progress("what is cancelled") as track:
+    with progress("with a guardrail") as track:
         metric = guarded.play(runs=arguments.runs, horizon=horizon, seed=arguments.seed, track=track)
     paths = save(draw_story(story), arguments.out / "demo")
     moving = save(draw_seasons(found), arguments.out / "seasons")
+    second = save(draw_guarded(metric), arguments.out / "guardrail")
     command = f"linoto demo --runs {arguments.runs} --horizon {horizon} --seed {arguments.seed}"
     saved = flights.load().save(arguments.out)
     page = arguments.out / "demo.html"
@@ -84,11 +85,11 @@ def run_flights(arguments: argparse.Namespace) -> None:
         command=command,
         audit=audit_lines(*saved),
         moving=(found, moving[1]),
-        metric=metric,
+        metric=(metric, second[1]),
     )
     table = story.table()
     booked = flights.load().save_booked(arguments.out)
-    paths += [*moving, page, write_json(arguments.out / "demo.json", table), *saved, booked]
+    paths += [*moving, *second, page, write_json(arguments.out / "demo.json", table), *saved, booked]
     if arguments.json:
         facts = {"runs": arguments.runs, "horizon": horizon, "seed": arguments.seed}
         tables = {"table": table, "seasons": found.table(), "guarded": metric.table()}
@@ -100,7 +101,7 @@ def run_flights(arguments: argparse.Namespace) -> None:
 
 
 def print_flights(story: Story, found: Seasons, metric: Guarded) -> None:
-    """What each contender gained, month by month too, and what was cancelled."""
+    """What each contender gained, month by month too, and how many planes were old."""
     from linoto.pages.demo import guarded_row, guarded_text, introduction, season_parts, story_row
 
     for text in introduction(story):

@@ -1,7 +1,7 @@
-"""What a guardrail is worth: real flights, on time as the reward, and the cancelled ones as a metric.
+"""What a guardrail is worth: real flights from Kennedy, on time as the reward, and old planes as a metric.
 
-The options that are most often on time are cancelled more often than those of current practice. Whoever looks
-at punctuality alone books them.
+Some of the options that are most often on time fly old planes, and others that are nearly as punctual do not.
+Whoever looks at punctuality alone books both.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from linoto.core.offline import Offline
 from linoto.core.policies import Gated, LinUCB
 from linoto.core.protocols import Policy
 from linoto.engines import THREADS, Engine, Track
-from linoto.experiments.results import Results
+from linoto.experiments.results import Curve, Results, mean_and_error
 from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.experiments.takeover import BUDGET
-from linoto.worlds.flights import BOUND, PRACTICE, data_file, load
+from linoto.worlds.flights import BOUND
+from linoto.worlds.kennedy import METRIC, kennedy
 
-LIMIT = 20.0  # more flights cancelled, in all
-METRIC = "cancelled"
+LIMIT = 100.0  # more flights with old planes, in all
 DELTA = 0.05
 NO_GATE, UNGUARDED, GUARDED = "no gate", "Control", "guardrail"
 WHY = {
-    NO_GATE: "books what is on time most often, and nobody counts what is cancelled",
-    UNGUARDED: "promises punctuality alone: what is gained there pays for every flight that is cancelled",
-    GUARDED: "tries an option only while punctuality and cancellations can both afford it",
+    NO_GATE: "books what is on time most often, and nobody counts old planes",
+    UNGUARDED: "promises punctuality alone: what is gained there pays for every old plane",
+    GUARDED: "tries an option only while punctuality and old planes can both afford it, and is told which "
+    "options fly old planes",
 }
 
 
 def contenders() -> dict[str, Policy]:
     """The usual explorer without a gate, behind one that counts flights on time, and with a guardrail."""
     confidence = Confidence(noise="bounded", bound=BOUND, reward_range=(0.0, 1.0), delta=DELTA)
-    log, world = load().guarded
-    practice = float(log.pulls @ world.metrics[METRIC].means / log.total)
-    rail = Guardrail(METRIC, reward_range=(0, 1), lower_is_better=True, budget=LIMIT, mean=practice)
+    known = kennedy().logged_old
+    rail = Guardrail(METRIC, reward_range=(0, 1), lower_is_better=True, budget=LIMIT, mean=known)
     gated: dict[str, Any] = {"gate": Control(budget=BUDGET), "confidence": confidence}
     gated |= {"explorer": LinUCB(scale=0.25)}
     return {
@@ -53,17 +53,18 @@ def contenders() -> dict[str, Policy]:
 
 @dataclass(frozen=True, kw_only=True)
 class Booked(Setting):
-    """All flights that are booked, after a log of practice's."""
+    """Flights from Kennedy, after a log of practice's."""
 
     source: str = ""  # checksum of the flights
+    months: tuple[int, ...] = tuple(range(3, 12))  # of the world: April to December
 
     def bandit(self, rng: np.random.Generator) -> Any:
-        """April to December."""
-        return load().guarded[1]
+        """The rates of these months."""
+        return kennedy().world(self.months)
 
     def log(self, bandit: Any, rng: np.random.Generator) -> Offline:
-        """Current practice in February and March."""
-        return load().guarded[0]
+        """Practice in February and March."""
+        return kennedy().log
 
     def with_metrics(self, bandit: Any, rng: np.random.Generator) -> Any:
         """They are real ones."""
@@ -72,9 +73,15 @@ class Booked(Setting):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Guarded:
-    """What each contender gained and what it cost in cancelled flights."""
+    """What each contender gained and how many more planes were old."""
 
     results: Results
+
+    def more_old(self, label: str) -> Curve:
+        """How many more planes were old than with practice: mean and standard error over runs."""
+        (setting,) = self.results.experiment.settings
+        mean, error = mean_and_error(cell.metrics[0] for cell in self.results.cells(setting.name, label))
+        return Curve(label=label, rounds=setting.rounds, mean=mean, error=error)
 
     def table(self) -> list[dict[str, Any]]:
         """One row for each contender, as plain JSON data."""
@@ -87,8 +94,8 @@ class Guarded:
                 {
                     "policy": label,
                     "gain": float(gained.mean()),
-                    "more_cancelled": float(self.results.metric(setting.name, label, METRIC).mean()),
-                    "most_cancelled": float(more.max()),
+                    "more_old": float(self.results.metric(setting.name, label, METRIC).mean()),
+                    "most_old": float(more.max()),
                     "runs_over_limit": int((more > LIMIT).sum()),
                     "runs": self.results.runs,
                     "limit": LIMIT,
@@ -102,26 +109,28 @@ def play(
     runs: int = 5,
     horizon: int = 6000,
     seed: int = 0,
+    months: tuple[int, ...] = tuple(range(3, 12)),
     engine: Engine = THREADS,
     track: Track | None = None,
 ) -> Guarded:
-    """Let each contender book flights, `runs` times.
+    """Let each contender book flights, `runs` times, at the rates of these months (January is 0).
 
     >>> [row["policy"] for row in play(runs=1, horizon=50).table()]
     ['no gate', 'Control', 'guardrail']
     """
-    k, d = load().actions.shape
+    (k, d), log = kennedy().actions.shape, kennedy().log
     setting = Booked(
-        name="booked",
+        name="kennedy",
         policies=contenders(),
         k=k,
         d=d,
-        m=load().guarded[0].total,
-        logged_arms=PRACTICE,
+        m=log.total,
+        logged_arms=k - 1,  # the most that settings take; the log is a given one
         horizon=horizon,
         rewards="bernoulli",
         metrics=(METRIC,),
-        source=sha256(data_file().read_bytes()).hexdigest()[:24],
+        source=sha256(kennedy().old.tobytes() + kennedy().on_time.tobytes()).hexdigest()[:24],
+        months=months,
     )
-    plan = Experiment(name="guarded", title="Booking flights that are not cancelled", settings=(setting,))
+    plan = Experiment(name="guarded", title="Booking flights without old planes", settings=(setting,))
     return Guarded(results=run_experiment(plan, runs=runs, seed=seed, engine=engine, track=track))

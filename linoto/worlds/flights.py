@@ -76,25 +76,6 @@ class Flights:
         starts = np.arange(chosen.size) * horizon // chosen.size
         return DriftingBandit(actions=self.actions, table=rates.T[chosen], starts=starts, rewards="bernoulli")
 
-    @property
-    def guarded(self) -> tuple[Offline, Bandit]:
-        """The same log and world of all flights that are booked: one that never arrives is not on time, and
-        counts in the metric `cancelled`."""
-        pulls, good = np.zeros((2, len(self.names)), dtype=np.int64)
-        pulls[self.practice] = self.booked[self.practice, LOGGED].sum(axis=1)
-        good[self.practice] = self.on_time[self.practice, LOGGED].sum(axis=1)
-        booked, arrived, on_time = (
-            each[:, LATER].sum(axis=1) for each in (self.booked, self.counts, self.on_time)
-        )
-        cancelled = Bandit(actions=self.actions, means=1 - arrived / booked, rewards="bernoulli")
-        world = Bandit(
-            actions=self.actions,
-            means=on_time / booked,
-            rewards="bernoulli",
-            metrics={"cancelled": cancelled},
-        )
-        return Offline(pulls=pulls, reward_sums=good, reward_squares=good), world  # type: ignore[arg-type]
-
     def rows(self) -> list[tuple[int, str, int]]:
         """The log flight by flight: month, arm, whether it was on time. The order within a month is lost."""
         found = []

@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 
 from linoto import Confidence, Gated, Offline
+from linoto.experiments import guarded
 from linoto.worlds import flights
+from linoto.worlds.kennedy import METRIC, kennedy
 
 ROOT = Path(__file__).parents[2]
 # Flights of each month of 2013 from EWR, JFK and LGA, as the R package nycflights13 has them.
@@ -187,22 +189,55 @@ def test_the_saved_files_hold_the_log_and_the_arms(tmp_path: Path) -> None:
 
 def test_booked_flights_are_those_that_arrived_and_those_that_did_not(tmp_path: Path) -> None:
     found = flights.load()
-    log, world = found.guarded
     assert (found.booked >= found.counts).all() and (found.counts >= found.on_time).all()
     with found.save_booked(tmp_path).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == log.total
-    assert sum(int(row["on_time"]) for row in rows) == log.reward_sums.sum() == found.log.reward_sums.sum()
-    assert sum(int(row["cancelled"]) for row in rows) == log.total - found.log.total
+    assert len(rows) == found.booked[found.practice, flights.LOGGED].sum()
+    assert sum(int(row["on_time"]) for row in rows) == found.log.reward_sums.sum()
+    assert sum(int(row["cancelled"]) for row in rows) == len(rows) - found.log.total
     assert not [row for row in rows if row["on_time"] == row["cancelled"] == "1"]
-    cancelled = world.metrics["cancelled"].means
-    np.testing.assert_allclose(world.means, found.bandit.means * (1 - cancelled))
 
 
-def test_a_guardrail_holds_for_cancelled_flights_where_punctuality_alone_breaks_it() -> None:
-    from linoto.experiments import guarded
+# -- flights from Kennedy, and how old their planes are ------------------------------------------------------
 
-    rows = {row["policy"]: row for row in guarded.play(runs=1, horizon=5000).table()}
+
+def test_kennedy_has_the_flights_of_the_shipped_file_and_no_carrier_of_unknown_planes() -> None:
+    found = kennedy()
+    rows = [row for row in shipped() if row["origin"] == "JFK" and row["carrier"] == "DL"]
+    delta = [name.startswith("DL") for name in found.names]
+    assert found.booked[delta].sum() == sum(int(row["flights"]) for row in rows)
+    assert found.on_time[delta].sum() == sum(int(row["on_time"]) for row in rows)
+    assert (found.old <= found.booked).all() and (found.on_time <= found.booked).all()
+    assert not [name for name in found.names if name[:2] in ("AA", "MQ") or "JFK" not in name]
+    np.testing.assert_allclose((found.actions**2).sum(axis=1), 1.0)
+
+
+def test_the_world_of_kennedy_has_the_rates_of_its_months() -> None:
+    found = kennedy()
+    world, december = found.world(), found.world([11])
+    later = slice(3, 12)
+    np.testing.assert_allclose(world.means * found.booked[:, later].sum(1), found.on_time[:, later].sum(1))
+    np.testing.assert_allclose(december.metrics[METRIC].means * found.booked[:, 11], found.old[:, 11])
+    assert found.log.total == found.booked[:, 1:3].sum()
+
+
+def test_the_script_counts_planes_by_the_year_they_were_built(tmp_path: Path) -> None:
+    make = script()
+    flown = list(csv.DictReader(io.StringIO(PLANTED.replace("N1", "OLD", 1).replace(",EWR,", ",JFK,"))))
+    counts = make.count_planes(flown, {"OLD": 1992, "N1": 1993})
+    make.write(counts, tmp_path / "kennedy.csv", make.PLANE_COLUMNS)
+    assert (tmp_path / "kennedy.csv").read_text().splitlines() == [
+        "carrier,hour,month,dated,old",
+        "AA,23,1,1,0",
+        "UA,5,1,4,1",
+        "UA,5,2,1,0",
+    ]
+    assert not make.count_planes(flown, {})["UA", 5, 1][0]
+
+
+def test_a_guardrail_costs_little_where_punctuality_alone_breaks_its_limit() -> None:
+    rows = {row["policy"]: row for row in guarded.play(runs=2).table()}
     free, held = rows[guarded.NO_GATE], rows[guarded.GUARDED]
-    assert free["gain"] > held["gain"] > 0
-    assert free["runs_over_limit"] == 1 and held["runs_over_limit"] == 0  # false alarm: 1 in 20
+    assert free["gain"] > held["gain"] > 0.8 * free["gain"]
+    # False alarm: about 5 %. Of 40 runs with other seeds none is above it, and all but one without a gate.
+    assert free["runs_over_limit"] == 2 and held["runs_over_limit"] == 0

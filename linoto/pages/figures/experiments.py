@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from linoto.experiments.bounds import BoundCurves
+    from linoto.experiments.guarded import Guarded
     from linoto.experiments.seasons import Seasons
     from linoto.experiments.takeover import Story
 
@@ -131,6 +132,23 @@ def draw_seasons(seasons: Seasons) -> Figure:
         down[-1].set(xlabel="booking")
     for (axes, *_), explorer in zip(grid, explorers, strict=True):
         axes.set_ylabel(f"{explorer} explorer:\nmore on time than practice\nin the same months")
+    return with_legend(figure)
+
+
+@styled()
+def draw_guarded(guarded: Guarded) -> Figure:
+    """How many more were on time than with practice, and how many more planes were old."""
+    figure, grid = panels(1, 2)
+    (setting,) = guarded.results.experiment.settings
+    gains, old = grid[0]
+    shortfalls = (guarded.results.curve(setting.name, x, "offline_regret") for x in setting.labels)
+    pieces.draw_curves(gains, [upside_down(shortfall) for shortfall in shortfalls])
+    pieces.draw_curves(old, [guarded.more_old(label) for label in setting.labels])
+    dashed = {"color": COLOURS["guardrail"], "linestyle": "--", "linewidth": 1.2}
+    old.axhline(guarded.table()[0]["limit"], **dashed, label="limit of the guardrail")
+    for axes, name in ((gains, "more on time than practice"), (old, "more old planes than practice")):
+        axes.axhline(0, color="#000000", linewidth=0.8)
+        axes.set(xlabel="booking", ylabel=name)
     return with_legend(figure)
 
 

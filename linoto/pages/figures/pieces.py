@@ -45,6 +45,7 @@ COLOURS = {
     "Gated, by the model": "#b5179e",
     "the log's gate": "#edae49",
     "no gate": "#00798c",
+    "guardrail": "#2e7d32",
     "exact": "#d1495b",
     "known horizon": "#d1495b",
     "as it is": "#2e7d32",
