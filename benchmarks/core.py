@@ -162,6 +162,7 @@ def loop(rounds: int) -> Iterator[Row]:
     yield Row(
         "LinOtO select + update against NumPy", best["NumPy LinOtO"] / best["from Python"], faster, ">= 8"
     )
+    yield Row("LinOtO select + update against the loop", best["from Python"] / best[EXACT], "times the loop")
     yield Row("LinOtO loop against the arithmetic floor", best[EXACT] / best["floor"], "times the floor")
     yield Row("arithmetic floor: kd + d² multiply-adds", best["floor"], each)
     yield from (Row(f"{name}, loop", best[name], each) for name in POLICIES)

@@ -28,5 +28,9 @@ def reader(dtype: np.dtype[Any], *names: str) -> Callable[[Records], tuple[Any, 
     for name in stored:
         kind, start = fields[name][:2]
         kinds, end = f"{kinds}{start - end}x{kind.char.replace('l', 'q')}", start + kind.itemsize
-    unpack, order = Struct("=" + kinds).unpack_from, itemgetter(*map(stored.index, names))
-    return lambda record: order(unpack(record))  # type: ignore[arg-type]
+    unpack: Any = Struct("=" + kinds).unpack_from
+    if stored == list(names):
+        found: Callable[[Records], tuple[Any, ...]] = unpack
+        return found
+    order = itemgetter(*map(stored.index, names))
+    return lambda record: order(unpack(record))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -153,7 +154,7 @@ def limits_from(low: float, unit: float) -> tuple[float, float]:
 
 def check_reward(params: Records, reward: Any) -> float:
     """One reward: a finite number, inside the range that rewards are said never to leave."""
-    value = as_reward(reward)
+    value = reward if type(reward) is float and isfinite(reward) else as_reward(reward)
     bounded, least, unit = of_rewards(params)
     if not bounded:
         return value

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.arrays import Records
+from linoto.core.arrays import Records, reader
 from linoto.core.coins import Coins, draw_coins
 from linoto.core.decisions import check_reward
 from linoto.core.kernels import State
@@ -17,6 +17,8 @@ from linoto.core.open_rounds import OpenRounds
 from linoto.core.rails import Rails, Values, settle
 from linoto.core.shortlists import Shortlists
 from linoto.core.tickets import Ticket, Tickets
+
+of_rounds, of_rewards = reader(kernels.RUN, "rounds"), reader(kernels.RUN, "rewards")
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -70,13 +72,13 @@ class Running:
     @property
     def rounds(self) -> int:
         """Decisions committed so far."""
-        found: int = self.held.run["rounds"].item(0)
+        found: int = of_rounds(self.held.run)[0]
         return found
 
     @property
     def rewards(self) -> int:
         """Rewards observed so far, and those that a value stands in for."""
-        found: int = self.held.run["rewards"].item(0)
+        found: int = of_rewards(self.held.run)[0]
         return found
 
     @property

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from linoto.core import arm_changes, coins, kernels
 from linoto.core.arm_changes import ArmChange
 from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.calls import Calls
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
@@ -60,6 +61,7 @@ class FixedArms(Driver[Bools | None]):
         self.known_actions: Floats | None = None  # (k, d) where explorers are told of guardrails
         self.against = self.gate.compared_with(composition.resolved_fallback())
         self.parts = kernels.parts_of(running.params)
+        self.calls = Calls(self.parts)
         fallback = int(running.params[0]["fallback"])
         self.plays_mixture = fallback in (kernels.MIXTURE, kernels.CERTIFIED)  # always, or at times
         self.looks_at_all = False
@@ -104,32 +106,34 @@ class FixedArms(Driver[Bools | None]):
 
     def observe_reward(self, arm: int, mixture: bool, value: float, error: float, played: bool) -> None:
         """One reward of an arm, or what stands in for it and how wrong that can be; in lists if there are."""
-        now = arm, mixture, value, error, played
-        if not self.listing.observe(*now):
-            kernels.observe(self.running.params, self.running.held, *now, *self.parts[:5])
+        if self.running.lists is None or not self.listing.observe(arm, mixture, value, error, played):
+            self.calls.observe(self.running.params, self.running.held, arm, mixture, value, error, played)
 
     # -- deciding
 
     def as_question(self, allowed: Any, brought: Brought) -> Bools | None:
-        for name, value in zip(Brought._fields, brought, strict=True):
-            if value is not None:
-                raise ValueError(f"{name} must be None for an agent whose arms stay the same, got a value")
+        if not (brought.actions is brought.practice is brought.names is brought.context is None):
+            name = next(name for name, value in brought._asdict().items() if value is not None)
+            raise ValueError(f"{name} must be None for an agent whose arms stay the same, got a value")
         return None if allowed is None else self.present_among(allowed)
 
     def as_arm(self, arm: Any, asked: Bools | None, name: str = "arm") -> int:
-        index = as_arm(arm, self.k, name)
-        if self.running.held.counts[kernels.ALLOWED, index] == 0:
+        counts = self.running.held.counts
+        index = as_arm(arm, counts.shape[1], name)
+        if counts.item(kernels.ALLOWED, index) == 0:
             raise ValueError(f"arm must be one that is present, got {index}, which was removed")
         return index
 
     def select(self) -> int:
         running = self.running
-        if self.own or self.tells_explorer or running.stays_safe:
+        if self.own or running.stays_safe:
             return self.answer(None, None).arm
         if running.rails is not None:
+            if self.tells_explorer:
+                return self.answer(None, None).arm
             running.rails.measure(running.held.run)
         arm = self.listing.decide(-1)
-        return arm if arm >= 0 else kernels.decide(running.params, running.held, -1, *self.parts)
+        return arm if arm >= 0 else self.calls.decide(running.params, running.held, -1)
 
     def answer(self, wanted: int | None, asked: Bools | None, safe: bool = False) -> Decision:
         running, run = self.running, self.running.held.run
@@ -151,7 +155,7 @@ class FixedArms(Driver[Bools | None]):
         A round whose coin is thrown is decided.
         """
         run = self.running.held.run
-        if run["coin_thrown"].item(0):
+        if self.gate.throws_coin and self.coin_is_thrown:
             coins.check_same_round(run, -1 if wanted is None else wanted, mask)
             return
         if self.running.rails is not None:
@@ -221,10 +225,10 @@ class FixedArms(Driver[Bools | None]):
         running = self.running
         if proposal < 0 and self.tells_explorer and not self.acceptable(asked).all():
             with self.restricted_to(self.present & self.acceptable(asked)):
-                kernels.decide(running.params, running.state, -1, *self.parts)
+                self.calls.decide(running.params, running.state, -1)
             best = "arm" if running.run["explored"] and not self.gate.throws_coin else "proposal"
             running.state.run["coin_thrown"], proposal = 0, int(running.run[best])
-        kernels.decide(running.params, running.state, proposal, *self.parts)
+        self.calls.decide(running.params, running.state, proposal)
 
     def compared(self, asked: Bools | None) -> tuple[Floats, Floats]:
         p, weights = self.running.params[0], self.running.state.counts[kernels.LOGGED] * self.offered(asked)
@@ -361,7 +365,7 @@ class FixedArms(Driver[Bools | None]):
         arm, mixture = self.play_of(decision)
         ticket = self.ticket_of(decision, mixture, arm)
         if not self.listing.commit(arm, mixture):
-            kernels.commit(running.params, running.held, arm, mixture, *self.parts[:2])
+            self.calls.commit(running.params, running.held, arm, mixture)
         running.open_rounds.open(running.rounds)
         running.keep(ticket)
         self.draw()
@@ -393,7 +397,8 @@ class FixedArms(Driver[Bools | None]):
         arm, mixture = self.play_of(decision)
         ticket = None if running.rails is None else self.ticket_of(decision, mixture, arm)
         self.observe_reward(arm, mixture, value, 0.0, False)
-        self.tell_latest(decision, ticket, metrics)
+        if ticket is not None:
+            self.tell_latest(decision, ticket, metrics)
         self.draw()
 
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:

@@ -1,0 +1,77 @@
+"""Calls of kernels that do not look at the types of their arguments every time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import linoto
+from linoto.core import kernels
+from linoto.core.arrays import reader
+from linoto.core.calls import entry_of
+from linoto.core.kernels import State
+
+ROUNDS = 60
+POLICIES = {
+    "the plain parts": linoto.LinOtO(),
+    "a draw": linoto.LinTS(),
+    "a coin": linoto.Gated(explorer=linoto.LinUCB(), gate=linoto.Control(budget=20)),
+    "a log that may have moved": linoto.LinUCB(confidence=linoto.Confidence(shift=0.1, bound=1.0)),
+}
+
+
+def started(policy: linoto.Policy, *, k: int = 5, d: int = 3) -> linoto.Agent:
+    rng = np.random.default_rng(5)
+    actions = rng.standard_normal((k, d))
+    log = linoto.Offline(pulls=np.arange(k) + 1, reward_sums=0.3 * np.arange(k))
+    agent: linoto.Agent = policy.start(actions, log, rng=0)
+    return agent
+
+
+def bits(state: State) -> list[bytes]:
+    return [array.tobytes() for array in state]
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+def test_a_call_does_what_the_kernel_does(policy: linoto.Policy) -> None:
+    agent = started(policy)
+    driver, running = agent.driver, agent.running
+    other, parts = running.copied(), driver.parts
+    for t in range(ROUNDS):
+        arm = driver.calls.decide(running.params, running.held, -1)
+        assert arm == kernels.decide(other.params, other.held, -1, *parts)
+        assert bits(running.held) == bits(other.held)
+        driver.calls.commit(running.params, running.held, arm, False)
+        kernels.commit(other.params, other.held, arm, False, *parts[:2])
+        now = arm, False, float(np.sin(t)), 0.0, True
+        driver.calls.observe(running.params, running.held, *now)
+        kernels.observe(other.params, other.held, *now, *parts[:5])
+        assert bits(running.held) == bits(other.held)
+
+
+def test_a_state_of_another_kind_is_looked_at_anew() -> None:
+    agent = started(linoto.LinUCB())
+    agent.update(agent.select(), 0.5)
+    agent.add_arms(np.eye(3)[:2])
+    agent.update(agent.select(), 0.5)
+    agent.update(6, 5.0)
+    again = linoto.restore(agent.snapshot())
+    assert again.select() == agent.select()
+    assert agent.driver.calls.known is agent.running.held
+
+
+def test_each_kind_of_array_has_its_own_code() -> None:
+    numbers = np.arange(12.0).reshape(3, 4)
+    row, column = numbers[0], numbers[:, 0]
+    of_rows, of_columns = entry_of(kernels.dot, row, row), entry_of(kernels.dot, column, column)
+    assert of_rows(row, row) == 14.0
+    assert of_columns(column, column) == 80.0
+    assert of_rows is entry_of(kernels.dot, row, row)
+
+
+def test_scalars_are_read_in_the_order_in_which_they_are_asked_for() -> None:
+    kind = np.dtype([("a", np.int64), ("b", np.float64), ("c", np.int64)])
+    record = np.array([(1, 0.5, 3)], dtype=kind)
+    assert reader(kind, "a", "c")(record) == (1, 3)
+    assert reader(kind, "c", "b")(record) == (3, 0.5)
+    assert reader(kind, "b")(record) == (0.5,)
