@@ -35,6 +35,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Plugins that look for who refers to what, as that of Hypothesis does at the end, see all of it."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of a matrix, make test runs some cells and make test-slow the others."""

@@ -314,6 +314,7 @@ def table(path: Path) -> list[str]:
     return path.read_text().splitlines()[1:] if path.exists() else []
 
 
+@pytest.mark.few(0)
 def test_two_clusters_live_side_by_side_and_nobody_outside_can_reach_them() -> None:
     """And when the sweeps end, so do their processes."""
     first, second = (map_cells(pid_of, range(3), engine=Engine(kind="dask", jobs=1)) for _ in range(2))

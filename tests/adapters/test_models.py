@@ -124,6 +124,7 @@ QUICK = ("explorers_do_not_write_into_their_view", "one_feature")
 
 
 @pytest.mark.parametrize("name", QUICK)
+@pytest.mark.few(1)
 def test_such_a_policy_obeys_a_law(name: str) -> None:
     policy = gated(ModelExplorer(LinearRegression()))
     dict(all_checks(policy))[name](policy)

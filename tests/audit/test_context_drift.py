@@ -77,7 +77,7 @@ def alarms(kind: str, worlds: int, n: int, level: float = 0.01, **options: Any) 
 
 @pytest.mark.parametrize("shift", [False, True], ids=["same contexts", "other contexts late"])
 @pytest.mark.parametrize("kind", REWARDS)
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 def test_a_parameter_that_stays_is_called_drift_once_in_a_hundred_logs(kind: str, shift: bool) -> None:
     """At a level of 0.05 a binomial(40, 0.05) exceeds 8 with probability 2e-4, for each of twelve worlds. By
     means of arms alone all of 40 logs with other contexts late were called drift (skewed rewards: 10, clicks

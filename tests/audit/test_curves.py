@@ -27,6 +27,7 @@ def logged(n: int, seed: Any, *, bend: float = 0.0, unit: float = 1.0, clicks: b
 
 
 @pytest.mark.parametrize("clicks", [False, True])
+@pytest.mark.few(1)
 def test_numbers_that_do_not_bend_are_called_bent_once_in_a_hundred_logs(clicks: bool) -> None:
     # 1,500 logs of each kind had 0.3 to 1.5 % at 1 %. Of 200 more than 10 have one with a chance below 1e-4.
     found = [find_curves(logged(400, [5, seed], clicks=clicks))[0].p for seed in range(200)]

@@ -80,6 +80,7 @@ UNLIKE: dict[str, tuple[Any, Any, float]] = {
 
 
 @pytest.mark.parametrize("kind", UNLIKE)
+@pytest.mark.few(1)
 def test_power_is_how_often_a_misfit_is_seen(kind: str) -> None:
     """By the test that decides: two must agree, and the F test alone would see the last one in all logs.
 

@@ -186,6 +186,7 @@ def test_unknown_peers_and_workloads_are_refused(peers: Any, capsys: pytest.Capt
         assert re.search(r"must be (some of|above 0)", capsys.readouterr().err)
 
 
+@pytest.mark.few(0)
 def test_the_reference_does_every_workload_and_ours_its_own(peers: Any, tmp_path: Path) -> None:
     here = [sys.executable, str(peers.WORKER)]
     patient = limits(peers, patience=250)  # on a new machine our code is compiled first

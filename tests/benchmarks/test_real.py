@@ -152,6 +152,7 @@ def test_finished_runs_are_kept_and_one_that_was_cut_short_is_played_again(real:
     }
 
 
+@pytest.mark.few(0)
 def test_ours_plays_a_table_behind_its_gate_and_says_why_a_run_failed(real: Any, tmp_path: Path) -> None:
     from real_problems import PRACTICES, problem_of
 

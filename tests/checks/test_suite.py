@@ -163,6 +163,7 @@ def is_by_coin(policy: Any) -> bool:
 
 
 @pytest.mark.parametrize("policy", one_of_each_agent(DETERMINISTIC + RANDOMISED), ids=str)
+@pytest.mark.few(1)
 def test_agents_hold_as_much_after_many_rounds_as_after_few(policy: Any) -> None:
     """Among all the laws, in their order: what is loaded when it is first needed is there by then."""
     assert set(MEMORY) <= set(check_policy(policy))

@@ -210,6 +210,7 @@ def test_practice_is_not_for_a_loop_of_fixed_arms(tmp_path: Path, capsys: Captur
     assert "--practice is for contexts: without them" in capsys.readouterr().err
 
 
+@pytest.mark.few(0)
 def test_a_launch_is_commands_that_do_the_same_alone(folder: Path, capsys: Captured) -> None:
     """So few rounds gain nothing, and --force goes on."""
     words = ("launch", "june clicks.csv", *CROSSED, "--budget", 30, "--horizon", 40, "--force")

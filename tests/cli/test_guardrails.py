@@ -25,6 +25,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("kind", CONTEXTS)
+@pytest.mark.few(1)
 def test_an_audit_has_a_section_for_each_metric_and_saves_them(
     kind: str, log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_certificate_has_a_line_for_each_metric_with_what_is_said_now(
 
 
 @pytest.mark.parametrize("kind", CONTEXTS)
+@pytest.mark.few(1)
 def test_evaluate_has_a_table_for_each_metric(
     kind: str, log: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +172,7 @@ def test_guardrails_are_for_a_gate_that_takes_them(
 
 
 @pytest.mark.parametrize("kind", CONTEXTS)
+@pytest.mark.few(1)
 def test_a_preview_has_a_table_for_each_metric_with_guardrails_and_without(
     kind: str, log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,7 +97,7 @@ TOLERANCES: dict[str, Any] = {
 
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("name", TOLERANCES)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_a_tolerance_holds_whatever_comes_and_goes(name: str, runs: int) -> None:
     broken = 0
     for seed in range(runs):
@@ -129,6 +129,7 @@ def test_a_budget_keeps_every_baseline_it_ever_had(runs: int) -> None:
 
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("promise", ["realised", "expected"])
+@pytest.mark.few(1)
 def test_control_holds_whatever_comes_and_goes(promise: Any, runs: int) -> None:
     broken = 0
     for seed in range(runs):

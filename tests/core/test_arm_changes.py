@@ -166,7 +166,7 @@ GATES: dict[str, tuple[Any, str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", GATES)
 @pytest.mark.parametrize("explorer", ["ucb", "thompson"])
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 def test_other_gates_are_their_oracle_when_arms_come_and_go(name: str, explorer: str) -> None:
     gate, fallback, words = GATES[name]
     actions, log, rng = problem(5)

@@ -140,6 +140,7 @@ def test_the_interval_of_rare_clicks_is_as_wide_as_a_binomials() -> None:
     assert 0 < wide[0] < low and high < wide[1] < 0.01
 
 
+@pytest.mark.few(0)
 def test_the_interval_of_rare_clicks_covers_their_mean() -> None:
     """300 logs at delta = 0.2; P(binomial(300, 0.2) > 90) = 1.4e-5."""
     rates, pulls = np.array([0.001, 0.01, 0.3]), np.array([600, 300, 10])

@@ -54,7 +54,7 @@ def log_bets(run: Any) -> Any:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("name", GATES)
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 def test_the_books_are_those_of_the_oracle(name: str, late: bool) -> None:
     """Room, share and centre in every round; `late`: rewards come in any order, or never."""
     rng, watch = np.random.default_rng(5), guard(3, **GATES[name])

@@ -54,7 +54,7 @@ def violations(promise: str, scenario: str, delta: float, *, runs: int, rounds: 
 
 
 @pytest.mark.parametrize("promise", PROMISES)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_no_adversary_breaks_the_promise_more_often_than_delta(promise: str) -> None:
     """P(binomial(5, .05) > 3) = 3e-5 for each adversary."""
     for scenario in SCENARIOS:

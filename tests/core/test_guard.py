@@ -47,6 +47,7 @@ def test_a_guard_decides_as_the_gated_agent_with_rewards_does(noise: Any, relati
 
 
 @pytest.mark.parametrize("noise", [0.5, "bounded"])
+@pytest.mark.few(1)
 def test_a_recommender_that_only_proposes_the_worst_loses_no_more_than_promised(noise: Any) -> None:
     """30 runs; the promise may fail in 5 % of them, and fails in less than 1 in 1000 (proofs are loose), so a
     false alarm has a chance below 3 %."""

@@ -54,6 +54,7 @@ def violations(
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.few(1)
 def test_no_adversary_breaks_either_metric_more_often_than_delta(relation: str, metric: str) -> None:
     """P(binomial(4, .05) > 3) = 6e-6 for each adversary."""
     for place, scenario in enumerate(SCENARIOS):

@@ -80,6 +80,7 @@ def metrics_of(arm: int, rng: np.random.Generator) -> dict[str, float]:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("name", GATES)
+@pytest.mark.few(1)
 def test_the_books_of_every_metric_are_those_of_its_oracle(name: str, late: bool) -> None:
     """Rooms, centres and the share; `late`: each value comes by itself, in any order, or never."""
     rng, watch, books = np.random.default_rng(5), guard(name), oracles(name)

@@ -76,6 +76,7 @@ def test_a_log_of_nothing_but_clicks_or_misses_has_a_mode_too() -> None:
 
 
 @pytest.mark.parametrize("arms", [ARMS, np.eye(K)], ids=["features", "one-hot"])
+@pytest.mark.few(1)
 def test_every_reward_moves_the_mode_as_that_of_one_more_row_and_arms_follow_the_draw(arms: Any) -> None:
     d = arms.shape[1]
     agent, rng, draws = TS.start(arms, LOG, rng=5), np.random.default_rng(1), np.random.default_rng(5)

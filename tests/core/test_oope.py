@@ -88,6 +88,7 @@ def world(seed: int) -> tuple[Any, Any, Offline, np.random.Generator]:
 
 @pytest.mark.parametrize(("runs", "allowed"), [(6, 4), pytest.param(40, 17, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("design", "bound"), [("optimal", "proven"), ("frank_wolfe", "fixed_design")])
+@pytest.mark.few(1)
 def test_the_best_arm_stays_and_what_is_left_is_known(
     design: Any, bound: Any, runs: int, allowed: int
 ) -> None:
@@ -153,6 +154,7 @@ def test_when_one_arm_is_left_it_is_played_for_ever() -> None:
 
 
 @pytest.mark.parametrize("design", ["optimal", pytest.param("frank_wolfe", marks=pytest.mark.slow)])
+@pytest.mark.few(0)
 def test_it_obeys_the_laws_of_every_policy(design: Any) -> None:
     assert "memory_is_constant" in check_policy(OOPE(design=design))
 

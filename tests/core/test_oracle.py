@@ -276,7 +276,7 @@ def test_an_empty_log_follows_the_oracle(name: str) -> None:
 
 
 @pytest.mark.parametrize(("k", "d"), [(1, 1), (1, 4), (6, 1), (2, 9), (5, 2)])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_odd_sizes_follow_the_oracle(k: int, d: int) -> None:
     rng = np.random.default_rng(10 * k + d)
     bandit = LinearBandit(actions=rng.standard_normal((k, d)), theta=rng.standard_normal(d))
@@ -298,7 +298,7 @@ DELAYED = [
 
 
 @pytest.mark.parametrize("name", DELAYED)
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_late_lost_and_shuffled_rewards_follow_the_oracle(name: str) -> None:
     bandit, offline = problem(7, k=10, d=4, arms=4)
     pair, rng = Pair(*EVERY[name], bandit, offline), np.random.default_rng(8)
@@ -325,7 +325,7 @@ def test_late_lost_and_shuffled_rewards_follow_the_oracle(name: str) -> None:
     "name",
     ["linoto-exact", "linoto-max", "linucb", "thompson", "squarecb", "greedy", "affordable-exact"],
 )
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_restricted_rounds_follow_the_oracle_or_say_that_no_safe_arm_is_allowed(name: str) -> None:
     bandit, offline = problem(9, k=10, d=4, arms=4)
     pair, rng = Pair(*EVERY[name], bandit, offline), np.random.default_rng(10)

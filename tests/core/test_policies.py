@@ -178,7 +178,7 @@ def outcome(
 @pytest.mark.parametrize("enemy", [False, True], ids=["explorer", "enemy"])
 @pytest.mark.parametrize("policy", POLITE, ids=str)
 @pytest.mark.parametrize(("runs", "good_ones"), [(16, 11), pytest.param(200, 175, marks=pytest.mark.slow)])
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 def test_mean_reward_never_falls_below_the_baseline(
     policy: Any, enemy: bool, runs: int, good_ones: int
 ) -> None:

@@ -143,7 +143,7 @@ def broken(policy: Any, *, m: int, seeds: range, rounds: int, d: int = 3, k: int
 
 @pytest.mark.parametrize("m", [12, 400])
 @pytest.mark.parametrize("name", GATES)
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 def test_an_adversary_breaks_no_promise(name: str, m: int) -> None:
     """None on the good event, where none is possible. In all, P(binomial(8, 0.05) > 4) = 2e-5."""
     on_event, in_all = broken(GATES[name], m=m, seeds=range(8), rounds=120)

@@ -121,6 +121,7 @@ def test_in_one_dimension_the_least_shift_is_the_gap_between_two_intervals() -> 
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.8])
+@pytest.mark.few(1)
 def test_the_least_shift_is_rarely_above_the_truth(shift: float) -> None:
     """At any of many looks, in at most a share 0.2 of runs: P(binomial(25, 0.2) > 13) = 7.6e-5."""
     above = 0

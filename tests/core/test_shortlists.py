@@ -136,6 +136,7 @@ def test_lists_play_the_arms_of_plain_rounds_and_leave_the_same_bits(policy: Any
 
 @pytest.mark.usefixtures("in_plain_python")
 @pytest.mark.parametrize("policy", BOOKS.values(), ids=BOOKS)
+@pytest.mark.few(1)
 def test_lists_keep_the_books_of_plain_rounds(policy: Any) -> None:
     """In plain Python: tiny worlds, in which lists are chosen anew, scanned, and end."""
     for seed in range(2):
@@ -176,6 +177,7 @@ def test_what_the_gate_affords_instead_is_what_plain_rounds_take(policy: Any) ->
 
 
 @pytest.mark.parametrize("name", ["LinUCB", "LinLCB", "LinOtO", "LinTS", "Gated"])
+@pytest.mark.few(1)
 def test_lists_of_the_usual_sizes_play_the_arms_of_plain_rounds(name: str) -> None:
     world = World(3, k=6000, d=12)
     listed, plain = world.agents(POLICIES[name], Sizes())
@@ -402,6 +404,7 @@ def test_asking_about_one_arm_takes_no_memory_for_the_others() -> None:
     [LinUCB(scale=1.0), LinTS(), LinTS(scale=0.3, prior="whole")],
     ids=["LinUCB", "LinTS", "LinTS, whole"],
 )
+@pytest.mark.few(1)
 def test_no_arm_outside_of_a_list_is_above_its_bound(explorer: Any, poor: bool) -> None:
     """The certificate by itself, against the scores and lower bounds of plain rounds."""
     outside, checked = from_python(list_kernels.outside), 0

@@ -156,7 +156,7 @@ def check_promises(radius: Any, form: Any, slack: Any, *, seeds: range, rounds: 
 @pytest.mark.parametrize("slack", ["paper", "coverage"])
 @pytest.mark.parametrize("form", ["exact", "aggregate", "max"])
 @pytest.mark.parametrize("radius", RADII)
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 def test_no_promise_is_broken_on_the_good_event_even_by_the_worst_proposals(
     radius: Any, form: Any, slack: Any
 ) -> None:

@@ -165,7 +165,7 @@ PAIRED = (1, 7, 11, 13)
 @pytest.mark.parametrize(
     "index", [*PAIRED, *(pytest.param(each, marks=pytest.mark.slow) for each in (3, 5, 9, 15))]
 )
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_every_joint_bound_agrees_with_the_oracle(index: int) -> None:
     """With late rewards; the oracle finds the minimum over the region on ever finer grids, to about 1e-8."""
     budget, epsilon = [(0.0, 0.1), (6.0, 0.0), (3.0, 0.02)][index % 3]
@@ -238,7 +238,7 @@ def test_every_joint_bound_agrees_with_the_oracle_for_long(budget: float, epsilo
 @pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("delay", [0, 7])
 @pytest.mark.parametrize("budget, epsilon", [(5.0, 0.0), (0.0, 0.1), (3.0, 0.02)])
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 def test_every_realised_promise_agrees_with_the_oracle(
     budget: float, epsilon: float, delay: int, relative: bool
 ) -> None:

@@ -32,6 +32,7 @@ def output_of(name: str, *arguments: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.few(0)
 def test_a_recommender_behind_a_guard_earns_more_than_current_practice() -> None:
     *_, last = output_of("guard_a_recommender").splitlines()
     assert "the guarded recommender earned 0." in last
@@ -44,6 +45,7 @@ def test_a_recommender_behind_a_guard_earns_more_than_current_practice() -> None
 movielens = as_module("movielens")
 
 
+@pytest.mark.few(0)
 def test_films_are_recommended_from_the_first_half_of_their_ratings(tmp_path: Path) -> None:
     folder = planted_films(tmp_path / "ml-100k")
     lines = output_of("movielens", folder, "--least", 3, "--horizon", 50).splitlines()

@@ -32,6 +32,7 @@ def test_the_paper_s_policies_are_its_own_and_the_cited_are_beside_them() -> Non
 
 
 @pytest.mark.parametrize("label", field.cited())
+@pytest.mark.few(1)
 def test_every_cited_system_plays_the_paper_s_problem(label: str) -> None:
     bandit, offline, _ = draw_instance(paper.HORIZON.settings[0], 0, 0)
     run = simulate(field.cited()[label], bandit, offline, horizon=40)

@@ -11,14 +11,19 @@ MOST = 2  # cells of a matrix that does not say how many
 
 
 def leave_out(items: Iterable[pytest.Item]) -> None:
-    """Mark all but some cells of each matrix as slow; `few(n)` keeps n. One named alone is run."""
+    """Mark all but some cells of each matrix as slow; `few(n)` keeps n. One named alone is run.
+
+    `few(0)`: a test of more than a second, of which `.ci/run` is early enough.
+    """
     matrices: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("slow"):
             matrices.setdefault((str(item.path), item.originalname), []).append(item)
-    for cells in matrices.values():
+    for (_, name), cells in matrices.items():
         marker = cells[0].get_closest_marker("few")
         kept = spread(len(cells), *(marker.args if marker else (MOST,)))
+        if not kept and any(name in asked for asked in cells[0].config.args):
+            kept = {0}
         for place, cell in enumerate(cells):
             if place not in kept:
                 cell.add_marker("slow")

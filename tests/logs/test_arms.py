@@ -138,6 +138,7 @@ def play_worst(agent: Any, means: np.ndarray, draw: float) -> int:
     return int(decision.arm)
 
 
+@pytest.mark.few(0)
 def test_a_wrong_model_breaks_the_certificate_and_arm_effects_keep_it() -> None:
     """The plain model loses more than a hundred beyond the promise. With effects a run may fail with
     probability 0.05, but no run of 200 with either explorer came closer than ten rewards."""

@@ -250,7 +250,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         ("month = 2.0", [2.0]),
     ],
 )
-@pytest.mark.few(7)
+@pytest.mark.few(3)
 def test_where_keeps_the_rows_that_it_says(source: Any, where: str, kept: list[float]) -> None:
     assert sorted(read_rows(source, **COLUMNS, where=where).rewards) == kept
     log = read_log(source, **COLUMNS, where=where)

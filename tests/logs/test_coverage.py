@@ -50,7 +50,7 @@ def worlds(
 @pytest.mark.parametrize("logger", list(LOGGERS))
 @pytest.mark.parametrize("target", list(TARGETS))
 @pytest.mark.parametrize(("rate", "n"), [(0.004, 1000), (0.04, 200)])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_intervals_hold_the_truth_where_clicks_are_rare(
     rate: float, n: int, logger: str, target: str
 ) -> None:

@@ -100,7 +100,7 @@ def test_a_learnt_recipe_gives_the_same_up_to_rounding() -> None:
 
 
 @pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 def test_long_vectors_are_summed_as_they_are_served_on_any_number_of_threads(timed: bool) -> None:
     rng = np.random.default_rng(5)
     vectors, y = rng.normal(size=(300, 32)), rng.normal(size=300)  # 528 products, and 3 items times as many

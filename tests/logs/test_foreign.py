@@ -163,7 +163,7 @@ WRONG = {
 @pytest.mark.parametrize(
     ("name", "line", "why"), [(name, line, why) for name, bad in WRONG.items() for line, why in bad.items()]
 )
-@pytest.mark.few(7)
+@pytest.mark.few(2)
 def test_a_malformed_line_is_named_by_its_number(name: str, line: str, why: str, tmp_path: Path) -> None:
     good = as_dsjson if name == "log.dsjson" else as_line
     path = tmp_path / name

@@ -55,6 +55,7 @@ BEST = float(means_of(np.linspace(-1, 1, 401)).max(axis=1).mean())
 
 @pytest.mark.parametrize("contexts", [True, False], ids=["contexts", "fixed arms"])
 @pytest.mark.parametrize("method", LEARNING)
+@pytest.mark.few(1)
 def test_many_uniform_rows_teach_the_best_linear_policy(method: str, contexts: bool) -> None:
     # 20,000 rows: each slope is known to 0.02, a boundary of 1/3 to 0.07. What that costs is second order,
     # 0.3 * 0.07^2 / 2 < 0.001; five times that is allowed, so a false alarm is below 1e-4.
@@ -111,6 +112,7 @@ def test_scores_are_those_of_plain_numpy() -> None:
     np.testing.assert_allclose(np.array(policy.theta) * rows.rewards.std(), line, atol=1e-9)
 
 
+@pytest.mark.few(0)
 def test_a_pessimistic_policy_is_hardly_ever_much_below_the_log_and_a_doubly_robust_one_often_is() -> None:
     # Of 40 logs of 60 rows, nearly all by a practice that is right: at most 4 may lead to 0.05 less than the
     # log's policy earns. If the true rate is 2 % that is a false alarm in 1e-3. (Measured: 0 of 100 logs,

@@ -186,7 +186,7 @@ def test_a_glob_is_its_files_in_order(context: dict[str, Any], tmp_path: Path) -
 @either
 @pytest.mark.parametrize("time", [None, "t"])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_the_bits_do_not_depend_on_threads_or_runs(
     kind: str, time: str | None, context: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -49,7 +49,7 @@ def write(path: Path, column: str, value: float, options: dict[str, Any]) -> Pat
 
 @pytest.mark.parametrize(("column", "value", "kind", "message"), HIDDEN)
 @pytest.mark.parametrize("form", ["statistics", "csv", pytest.param("no statistics", marks=pytest.mark.slow)])
-@pytest.mark.few(7)
+@pytest.mark.few(2)
 def test_a_value_that_hides_is_named_and_can_be_skipped(
     column: str, value: float, kind: str, message: str, form: str, tmp_path: Path
 ) -> None:

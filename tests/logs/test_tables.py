@@ -57,7 +57,7 @@ def test_mixed_ends_are_seen_however_late_they_come(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", ["", "\n", "\n\n\n"])
 @pytest.mark.parametrize("between", ["", "\n", "\n\n", '"a\n\nx",1\n'])
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 def test_rows_are_counted_alike_whatever_is_wrong(start: str, between: str, tmp_path: Path) -> None:
     """Empty lines are no rows, and a line end within quotes ends none: for each kind of bad row."""
     arms = ArmTable.from_columns({"id": ["a", "b", "a\n\nx"]})

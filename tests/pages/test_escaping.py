@@ -18,7 +18,7 @@ OWN_DRAWINGS = {"svg", "pictures[title]", "gate_picture"}
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_an_odd_name_is_shown_as_it_is_and_never_markup(name: str) -> None:
     text = written(name).text
     page = Page(text)

@@ -144,6 +144,7 @@ POLICIES: dict[str, Any] = {"LinOtO": LinOtO(), "LinUCB": LinUCB(), "a <b> & c":
 ODD = Setting(name='<script>alert("x")</script>', k=9, d=3, logged_arms=3, horizon=40, policies=POLICIES)
 
 
+@pytest.mark.few(0)
 def test_the_same_arguments_write_the_same_files(tmp_path: Path) -> None:
     experiment = Experiment(name="same", settings=(ODD,))
     for name, jobs in (("one", 1), ("two", 2)):

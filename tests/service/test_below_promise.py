@@ -118,6 +118,7 @@ def test_a_loss_before_the_oldest_open_decision_is_seen_although_open_rewards_ma
     assert left_at_most(loop) < 0 and decide(loop, proposal=1).mode == "safe"
 
 
+@pytest.mark.few(0)
 def test_with_contexts_a_model_that_rewards_refute_pays_no_more(tmp_path: Path) -> None:
     """The world earns a third of what the log says, and the loop only warns: from then on, practice."""
     with opened(tmp_path / "x.sqlite", snapshot_every=60) as service:

@@ -54,7 +54,7 @@ def test_what_may_still_be_lost_is_the_promise_less_what_was_lost(
 @pytest.mark.parametrize("world", [0.95, 0.6, 0.2])
 @pytest.mark.parametrize("gate", [linoto.Tolerance, linoto.Control])
 @pytest.mark.parametrize("rate", [0.0, 0.02])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_what_may_still_be_lost_is_never_more_than_the_promise_at_this_round(
     gate: Any, world: float, rate: float
 ) -> None:

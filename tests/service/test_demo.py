@@ -198,6 +198,7 @@ def test_the_storm_raises_an_alarm_that_stops_exploring(tmp_path: Path) -> None:
         assert state.groups["explore"].plays == explored > 100
 
 
+@pytest.mark.few(0)
 def test_control_rounds_show_that_the_storm_hits_practice_too(tmp_path: Path) -> None:
     """The alarm about practice has an error of .01; the seed of the loop is fixed."""
     clock = FakeClock()

@@ -160,6 +160,7 @@ def test_an_answer_lets_the_watch_begin_anew() -> None:
     assert "drift" in [alarm.kind for alarm in loop.open_alarms]
 
 
+@pytest.mark.few(0)
 def test_a_warning_is_repeated_rarely_while_a_change_lasts_and_at_once_after_the_next() -> None:
     loop = loop_of(on_alarm="warn")
     delay(loop, 100, [0.5] * 3, [0.1] * 3)

@@ -256,6 +256,7 @@ def try_limits(aimed_at: Target, schema: Any, operation: Any, most: int) -> None
     ("examples", "most"),
     [(EXAMPLES, MOST_LIMITS), pytest.param(24 * EXAMPLES, 20 * MOST_LIMITS, marks=pytest.mark.slow)],
 )
+@pytest.mark.few(0)
 def test_requests_made_from_the_description_never_cause_a_500_and_refusals_change_nothing(
     tmp_path: Path, examples: int, most: int
 ) -> None:

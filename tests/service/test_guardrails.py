@@ -494,6 +494,7 @@ def false_alarms(runs: int, rounds: int) -> int:
     return found
 
 
+@pytest.mark.few(0)
 def test_no_metric_rings_by_chance_more_often_than_all_of_them_may(tmp_path: Path) -> None:
     """At most 0.3 of runs may; 13 of 20 would be a false alarm of this test with probability 0.002."""
     assert false_alarms(20, 80) <= 12

@@ -77,6 +77,7 @@ def test_drift_is_noticed_as_much_later_as_rewards_are_late() -> None:
 
 
 @pytest.mark.parametrize("evidence", ["model", "both"])
+@pytest.mark.few(1)
 def test_a_broken_promise_is_noticed_as_much_later_as_rewards_are_late(evidence: Any) -> None:
     """Plays earn 0.2 in place of 0.5, and 300 rewards are open at any time."""
     policy = linoto.Gated(gate=linoto.Tolerance(budget=5.0, evidence=evidence), confidence=CLICKS)

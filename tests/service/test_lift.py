@@ -45,7 +45,7 @@ def test_a_share_that_changes_with_the_times_makes_no_lift() -> None:
 
 @pytest.mark.parametrize("share", [0.05, 0.5])
 @pytest.mark.parametrize(("policy", "control"), [(0.004, 0.004), (0.012, 0.004), (0.5, 0.4)])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_the_interval_holds_at_every_look(policy: float, control: float, share: float) -> None:
     """30 runs, ten looks each: at most 5 % may ever miss; 7 of 30 have a chance below 1e-3."""
     rng, missed = np.random.default_rng(1), 0

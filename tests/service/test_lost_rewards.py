@@ -54,7 +54,7 @@ COVERING = [  # every pair of evidence, loss and default
 
 
 @pytest.mark.parametrize("evidence, loss, default", COVERING)
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 def test_the_promise_holds_whichever_rewards_are_lost(evidence: str, loss: str, default: float) -> None:
     """One run each; the promise fails with probability 0.05, and these losses are far from it."""
     loop = fresh(policy=policy(evidence), offline=LOG, default_reward=default, on_alarm="warn")

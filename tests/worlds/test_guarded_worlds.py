@@ -130,6 +130,7 @@ def by_hand(kind: str, seed: int) -> tuple[list[int], dict[str, np.ndarray[Any, 
 
 
 @pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.few(1)
 def test_a_policy_with_guardrails_plays_as_if_it_were_asked_and_told_round_by_round(kind: str) -> None:
     make, log = WORLDS[kind]
     run = simulate(policy(), make(), log, horizon=HORIZON, seed=4)
@@ -170,6 +171,7 @@ def guarded_log(kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.few(1)
 def test_a_preview_says_what_is_gained_and_lost_of_each_metric(kind: str) -> None:
     log = guarded_log(kind)
     chosen = Gated(

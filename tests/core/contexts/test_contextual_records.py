@@ -157,7 +157,7 @@ def test_a_snapshot_that_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["thompson", "chance", "model", "model, proposal", "control", "control, random"]
 )
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_propensities_are_the_frequencies(name: str) -> None:
     """Each of a few counts is 4.5 standard deviations off in fewer than one of 50,000 right programs."""
     world, n = Clicks(8), 300
