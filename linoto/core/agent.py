@@ -239,13 +239,15 @@ class Agent:
         `metrics` are values of guardrails by their names: with the reward or without it, one by one, each
         once. One that never comes counts at its worst.
         """
-        values = self.driver.values_of(metrics)
-        if reward is None and not values:
-            self.running.check_reward(reward)  # says what is missing
-        ticket = self.driver.check_metrics(decision, values)
+        driver, running = self.driver, self.running
+        if not metrics:
+            driver.observe(decision, running.check_reward(reward))  # says what is missing
+            return
+        values = driver.values_of(metrics)
+        ticket = driver.check_metrics(decision, values)
         if reward is not None:
-            self.driver.observe(decision, self.running.check_reward(reward))
-        self.driver.observe_metrics(decision, values, ticket)
+            driver.observe(decision, running.check_reward(reward))
+        driver.observe_metrics(decision, values, ticket)
 
     def observe_many(
         self,

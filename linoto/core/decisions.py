@@ -72,7 +72,7 @@ class Decision:
         What is left out is the default, which the class has.
         """
         decision = object.__new__(cls)
-        decision.__dict__.update(values)
+        object.__setattr__(decision, "__dict__", values)
         return decision
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,15 +167,15 @@ def check_reward(params: Records, reward: Any) -> float:
 
 def credit(decision: Decision | int, counts: Ints, mixture: bool | None = None) -> tuple[int, bool]:
     """Whose reward this is: the arm, and whether its play was for the mixture, as the books or it may say."""
-    pending, mixed = counts[kernels.PENDING], counts[kernels.PENDING_MIXTURE]
+    k = counts.shape[1]
     if isinstance(decision, Decision):
-        arm = as_arm(decision.arm, pending.size)
+        arm = as_arm(decision.arm, k)
         mixture = decision.by_practice if mixture is None else mixture
-        owed = mixed[arm] if mixture else pending[arm]
+        owed = counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm]
     else:
-        arm = as_arm(decision, pending.size)
-        mixture = bool(pending[arm] == 0)
-        owed = pending[arm] + mixed[arm]
+        arm = as_arm(decision, k)
+        mixture = bool(counts[kernels.PENDING, arm] == 0)
+        owed = counts[kernels.PENDING, arm] + counts[kernels.PENDING_MIXTURE, arm]
     if owed == 0:
         raise ValueError(f"arm must have a committed play that awaits its reward, got {arm}, which has none")
     return arm, mixture

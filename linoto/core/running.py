@@ -96,9 +96,21 @@ class Running:
         if self.coins is not None:
             draw_coins(self.held.run, self.coins)
 
+    @property
+    def keeps_tickets(self) -> bool:
+        """Whether it is remembered what was played in a round: not where every decision is believed."""
+        return self.rails is not None or not self.tickets.trusts
+
+    def begin_waiting(self, ticket: Ticket | None) -> None:
+        """The play that was just committed awaits its reward; a ticket is kept until all of it has come."""
+        round = self.rounds
+        self.open_rounds.open(round)
+        if ticket is not None:
+            self.tickets.keep(round, ticket)
+
     def keep(self, ticket: Ticket) -> None:
         """Remember the play that was just committed, where something is told of it later."""
-        if self.rails is not None or not self.tickets.trusts:
+        if self.keeps_tickets:
             self.tickets.keep(self.rounds, ticket)
 
     def tell(self, round: int, ticket: Ticket, values: Values) -> None:
@@ -110,7 +122,8 @@ class Running:
     def close(self, round: int) -> None:
         """The reward of a round has come, or never will."""
         self.open_rounds.close(round)
-        self.settle(round)
+        if self.keeps_tickets:
+            self.settle(round)
 
     def close_by_arm(self, arm: int, mixture: bool) -> None:
         """The reward of an arm has come: its oldest open play, of the mixture or not, is told."""

@@ -23,7 +23,7 @@ def decide(loop: Loop, **request: Any) -> DecisionMade:
     options: dict[str, Any] = {"key": None, "proposal": None, "expires_at": 0.0, **request}
     allowed = options.pop("allowed", None)
     question = loop.arms.question(None, allowed and [loop.names[arm] for arm in allowed], None)
-    event = make_decision(loop, question, **options)
+    event, _ = make_decision(loop, question, **options)
     loop.apply(event, float(event.number))
     return event
 

@@ -136,14 +136,15 @@ class FixedArms(Driver[Bools | None]):
         return arm if arm >= 0 else self.calls.decide(running.params, running.held, -1)
 
     def answer(self, wanted: int | None, asked: Bools | None, safe: bool = False) -> Decision:
-        running, run = self.running, self.running.held.run
+        running = self.running
         if safe:
             coins.check_before_coin(safe, self.coin_is_thrown)
         self.ask(wanted, asked)
         decision = self.latest()
-        running.stays_safe |= safe and self.gate.throws_coin
+        if safe and self.gate.throws_coin:
+            running.stays_safe = True
         if running.stays_safe:
-            run["coin_thrown"] = 0
+            running.held.run["coin_thrown"] = 0
         if wanted is not None:
             running.forget_decision()  # an arm committed by number is judged by decide(), not by this
         running.tickets.made.append(decision)
@@ -164,7 +165,8 @@ class FixedArms(Driver[Bools | None]):
         if not self.tells_explorer and self.decided_without_all(mask, proposal):
             return
         state, self.accepted = self.running.state, None
-        state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
+        if self.rule.states_chances:
+            state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
         if mask is None:
             self.run_kernel(mask, proposal)
             return
@@ -363,11 +365,10 @@ class FixedArms(Driver[Bools | None]):
     def commit(self, decision: Decision | int) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
-        ticket = self.ticket_of(decision, mixture, arm)
+        ticket = self.ticket_of(decision, mixture, arm) if running.keeps_tickets else None
         if not self.listing.commit(arm, mixture):
             self.calls.commit(running.params, running.held, arm, mixture)
-        running.open_rounds.open(running.rounds)
-        running.keep(ticket)
+        running.begin_waiting(ticket)
         self.draw()
 
     def observe(self, decision: Decision | int, value: float) -> None:
@@ -463,8 +464,9 @@ class FixedArms(Driver[Bools | None]):
             arm = self.as_arm(decision.arm, None)
             if running.stays_safe:
                 coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
-            decision = running.tickets.as_made(decision)
-            if running.tickets.has_made(decision):
+            trusts = running.tickets.trusts
+            decision = decision if trusts else running.tickets.as_made(decision)
+            if trusts or running.tickets.has_made(decision):
                 if self.gate.throws_coin:
                     coins.enter_play(run, decision)
                 return arm, decision.by_practice

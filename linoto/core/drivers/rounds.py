@@ -378,11 +378,12 @@ class RoundArms(Driver[Round]):
     def commit(self, decision: Decision) -> None:
         running = self.running
         by_practice = self.enter(decision)
-        play = 0 if running.tickets.trusts else play_of(decision)
-        ticket = self.ticket_of(decision, by_practice, play)
+        ticket = None
+        if running.keeps_tickets:
+            play = 0 if running.tickets.trusts else play_of(decision)
+            ticket = self.ticket_of(decision, by_practice, play)
         self.count(decision, by_practice)
-        running.open_rounds.open(running.rounds)
-        running.keep(ticket)
+        running.begin_waiting(ticket)
 
     def observe(self, decision: Decision, value: float) -> None:
         action, ticket = self.awaited(decision)

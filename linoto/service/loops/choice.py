@@ -26,13 +26,14 @@ def control_play(loop: Loop, question: Question, served: Decision) -> ControlPla
 
 def make_decision(
     loop: Loop, question: Question, *, key: str | None, proposal: int | None, expires_at: float
-) -> DecisionMade:
-    """The next decision of a loop: the control group's, the policy's, or what is safe."""
+) -> tuple[DecisionMade, Decision]:
+    """The next decision of a loop: the control group's, the policy's, or what is safe; and as the agent says it."""
     agent, state, number = loop.agent, loop.state, loop.state.decided + 1
-    explores, spent = state.mode == "live" and left_at_most(loop) >= 0, is_spent(loop)
+    left, spent = left_at_most(loop), is_spent(loop)
+    explores = state.mode == "live" and left >= 0
     live = ask(agent, question, proposal, safe=not explores or spent)  # said before the coin is thrown
     shut = shut_guardrails(loop) if live.control_share is None else []
-    room = room_left(loop, live.budget)
+    room = room_left(loop, live.budget, left)
     closed = spent or lacks_room(loop, room)
     live = agent.play_safe(live) if closed else live
     served = live if explores else agent.play_safe(live)
@@ -48,7 +49,7 @@ def make_decision(
     compared = control is not None and state.mode == "live"
     lcb, ucb = agent.bounds(played)
     gain, because = question.explained(agent, played)
-    return DecisionMade(
+    event = DecisionMade(
         number=number,
         arm=question.arm(played.arm),
         mode=played.mode,
@@ -84,6 +85,7 @@ def make_decision(
         gain=gain,
         because=because,
     )
+    return event, played
 
 
 def ask(agent: LoopAgent, question: Question, proposal: int | None, *, safe: bool) -> Decision:

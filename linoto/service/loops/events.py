@@ -69,25 +69,27 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
 
         Where the round brought its arms they are counted among those, without any that was gone.
         """
-        known: dict[str, Any] = {
-            "arm": self.arm,
-            "mode": self.mode,
-            "proposal": self.favourite,
-            "fallback": self.fallback,
-            "budget": self.budget,
-            "round": self.round,
-            "control_share": self.control_share,
-            "centre": self.centre,
-            "centres": None if self.centres is None else tuple(self.centres),
-        }
+        decision = Decision.of(
+            arm=self.arm,
+            mode=self.mode,
+            source="mixture" if self.source == "practice" and self.action is None else self.source,
+            proposal=self.favourite,
+            fallback=self.fallback,
+            budget=self.budget,
+            round=self.round,
+            control_share=self.control_share,
+            centre=self.centre,
+            centres=None if self.centres is None else tuple(self.centres),
+        )
+        known = vars(decision)
         if self.action is None:
-            source = "mixture" if self.source == "practice" else self.source
-            return Decision.of(**known, source=source, changes=changes)
-        known["source"] = self.source
+            known["changes"] = changes
+            return decision
         known["arm"], known["proposal"] = self.place(self.arm, removed), self.place(self.favourite, removed)
         known["fallback"] = None if self.fallback is None else self.place(self.fallback, removed)
-        practice = None if self.practice_action is None else tuple(self.practice_action)
-        return Decision.of(**known, action=tuple(self.action), practice=practice)
+        known["action"] = tuple(self.action)
+        known["practice"] = None if self.practice_action is None else tuple(self.practice_action)
+        return decision
 
     def without_person(self, said: Context | None) -> DecisionMade:
         """The decision without who asked, the features made from that, what they explain, and the key.

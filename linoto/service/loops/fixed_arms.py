@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.agent import Agent
-from linoto.core.arrays import Floats
+from linoto.core.arrays import Floats, Ints
 from linoto.core.certificates import LOG, PRACTICE, Certificate
 from linoto.core.confidence import why_noise_refuted
 from linoto.core.doubling import DoublingAgent
@@ -40,6 +41,9 @@ MOST_NUMBERS = 4_000_000  # of all features together
 @dataclass(frozen=True, kw_only=True)
 class FixedArms(LoopArms):
     """Arms with features of their own, or with none: then every arm is its own."""
+
+    logged: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)  # (k,) rows of those
+    # that are present
 
     # -- starting
 
@@ -102,9 +106,18 @@ class FixedArms(LoopArms):
         if practice is not None:
             raise invalid("practice must be left out: this loop knows what practice does")
         try:
-            return FixedQuestion(allowed=self.allowed_indices(allowed))
+            return self.usual if allowed is None else self.question_among(self.allowed_indices(allowed))
         except ValueError as error:
             raise invalid(str(error)) from error
+
+    @cached_property
+    def usual(self) -> FixedQuestion:
+        """What is asked where nothing is said."""
+        return self.question_among(None)
+
+    def question_among(self, allowed: list[int] | None) -> FixedQuestion:
+        """A round of these arms; None: all."""
+        return FixedQuestion(allowed=allowed, logged=self.logged)
 
     def removed(self, round: float = inf) -> frozenset[int]:
         return self.gone if round == inf else frozenset()  # the agent knows which a round had
@@ -142,7 +155,8 @@ class FixedArms(LoopArms):
     def after(self, agent: LoopAgent) -> FixedArms:
         gone = frozenset(np.flatnonzero(~agent.present).tolist())
         recipe = replace(self.recipe, items=tuple(agent.names or ()))
-        return replace(self, recipe=recipe, changes=agent.changes, gone=gone)
+        logged = agent.offline.pulls * agent.present
+        return replace(self, recipe=recipe, changes=agent.changes, gone=gone, logged=logged)
 
     def add(self, agent: LoopAgent, state: LoopState, added: Added) -> None:
         agent.add_arms(new_features(agent, added), names=[name for name, _ in added])

@@ -144,15 +144,18 @@ class Loop(LoopData):
 
     # -- the fold
 
-    def apply(self, event: Event, at: float) -> None:
-        """The next event; a change of the arms that cannot work is refused before anything changes."""
+    def apply(self, event: Event, at: float, play: Decision | None = None) -> None:
+        """The next event; a change of the arms that cannot work is refused before anything changes.
+
+        `play` is a decision as the agent said it just now; else it is read from the event, which says the same.
+        """
         state = self.state
         if isinstance(event, ArmsChanged):
             self._apply_arms(event, at)
         state.seq += 1
         state.at = at
         if isinstance(event, DecisionMade):
-            self._apply_decision(event)
+            self._apply_decision(event, self._play_of(event) if play is None else play)
         elif isinstance(event, RewardRecorded):
             self._apply_reward(event)
         elif isinstance(event, MetricsRecorded):
@@ -201,8 +204,8 @@ class Loop(LoopData):
         texts = tuple(change.text for change in self.state.arm_changes)  # they say what is left of practice
         self.certificate = replace(self.agent.amended(self.first_certificate), changes=texts)
 
-    def _apply_decision(self, event: DecisionMade) -> None:
-        state, play = self.state, self._play_of(event)
+    def _apply_decision(self, event: DecisionMade, play: Decision) -> None:
+        state = self.state
         if event.counted:
             self.agent.commit(play)
         else:

@@ -150,7 +150,9 @@ class LoopData:
             if event.expires_at <= at:
                 return True
             break
-        return any(waiting.decision.expires_at <= at for waiting in islice(self.unmeasured.values(), 1))
+        for waiting in self.unmeasured.values():
+            return waiting.decision.expires_at <= at
+        return False
 
     @property
     def open_alarms(self) -> list[Alarm]:
@@ -170,6 +172,10 @@ class LoopData:
 
     def number_of(self, decision_id: str) -> int | None:
         """The decision meant, if it is one of this loop; refuses one that a restore has lost."""
+        head, _, text = decision_id.partition("-")
+        if not self.state.epochs and head == str(self.id) and text.isascii() and text.isdigit():
+            known = text[0] != "0" and len(text) < 16 and int(text) <= self.state.decided
+            return int(text) if known else None
         match = DECISION_ID.fullmatch(decision_id)
         if match is None or match["loop"] != str(self.id):
             return None

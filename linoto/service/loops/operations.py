@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from linoto.core.decisions import NoSafeArm
+from linoto.core.decisions import Decision, NoSafeArm
 from linoto.core.hints import nearest
 from linoto.core.kernels import NO_DRAWS
 from linoto.service.errors import Refused, Undone, damaged, invalid, moving, not_found
@@ -171,11 +171,21 @@ class Loops:
                 self.by_name[loop.name] = recover(connection, row)
             del self._changed[loop.id]
 
-    def record(self, connection: Connection, loop: Loop, event: Event, at: float | None = None) -> None:
-        """One event, in memory and in the transaction; `at` a time that was read before, or now."""
+    def record(
+        self,
+        connection: Connection,
+        loop: Loop,
+        event: Event,
+        at: float | None = None,
+        play: Decision | None = None,
+    ) -> None:
+        """One event, in memory and in the transaction; `at` a time that was read before, or now.
+
+        `play` is a decision just made as the agent said it, where it is known.
+        """
         self._changed[loop.id] = loop
         alarms = len(loop.state.alarms)
-        loop.apply(event, self.now(loop) if at is None else max(at, loop.state.at))
+        loop.apply(event, self.now(loop) if at is None else max(at, loop.state.at), play)
         insert(connection, loop, event)
         if len(loop.state.alarms) > alarms:
             for alarm in loop.state.alarms[alarms:]:
@@ -307,14 +317,14 @@ class Loops:
             self.close_due(connection, loop, self.closing)
         expires_at = max(at, loop.state.at) + loop.spec.window
         try:
-            event = make_decision(
+            event, play = make_decision(
                 loop, question, key=request.key, proposal=request.proposal, expires_at=expires_at
             )
         except NoSafeArm as error:
             if request.proposal is None and loop.agent.rule.draws != NO_DRAWS:  # it tells what was drawn
                 self.record(connection, loop, DrawnAnew())
             raise Refused(409, "no_safe_arm", str(error)) from error
-        self.record(connection, loop, event, at)
+        self.record(connection, loop, event, at, play)
         return event
 
     def reward(
@@ -338,7 +348,7 @@ class Loops:
             return result(decision_id, "unknown", message=f"there is no decision {decision_id!r} in {name!r}")
         at = self.now(loop)
         self._close_if_over(connection, loop, number, at)
-        found = [] if reward is None else [self._read_reward(connection, loop, number, reward)]
+        found = [] if reward is None else [self._read_reward(connection, loop, decision_id, number, reward)]
         if not metrics and found:
             if found[0].status == "applied" and reward is not None:
                 self.record(connection, loop, RewardRecorded(number, reward, "reported"), at)
@@ -415,16 +425,17 @@ class Loops:
             lost = list(loop.unmeasured[number].missing)
             self.record(connection, loop, MetricsRecorded(number=number, lost=lost))
 
-    def _read_reward(self, connection: Connection, loop: Loop, number: int, reward: float) -> RewardResult:
+    def _read_reward(
+        self, connection: Connection, loop: Loop, decision_id: str, number: int, reward: float
+    ) -> RewardResult:
         """What becomes of a reward."""
-        decision_id = loop.decision_id(number)
         if number not in loop.pending:
             return self._closed_already(connection, loop, number, reward)
         try:
             loop.agent.check_reward(reward)
         except ValueError as error:
             return result(decision_id, "invalid", message=str(error))
-        return result(decision_id, "applied", reward=reward)
+        return RewardResult(decision_id, "applied", 200, reward)
 
     def _read_metric(
         self, loop: Loop, number: int, stand: Mapping[str, float | None], name: str, value: float

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linoto.core.arrays import Floats
+from linoto.core.arrays import Floats, Ints
 from linoto.core.decisions import Decision
 from linoto.core.hints import shortened_list
 from linoto.service.errors import Refused, invalid
@@ -84,8 +84,11 @@ class Question(ABC):
         return None, []
 
 
+@dataclass(frozen=True, kw_only=True)
 class FixedQuestion(Question):
     """A round of arms that stay the same: the agent knows them, and which of them are present."""
+
+    logged: Ints  # (k,) rows that the log has of each arm that is present
 
     def without(self, removed: Set[int], names: Sequence[str]) -> FixedQuestion:
         if self.allowed is not None and removed >= set(self.allowed):
@@ -104,9 +107,8 @@ class FixedQuestion(Question):
     def chance_of_another(self, agent: LoopAgent, played: Decision) -> float:
         if agent.gate.throws_coin or agent.fallback_source != "mixture":
             return float(played.arm != played.fallback)
-        logged = agent.offline.pulls * agent.present
         allowed = slice(None) if self.allowed is None else self.allowed
-        return 1.0 - float(logged[played.arm] / logged[allowed].sum())
+        return 1.0 - float(self.logged[played.arm] / self.logged[allowed].sum())
 
     def control_play(
         self, agent: LoopAgent, served: Decision, uncounted: list[int] | None, draw: Callable[[], float]

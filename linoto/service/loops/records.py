@@ -29,6 +29,7 @@ from linoto.service.storage.connection import Connection, Row
 from linoto.version import __version__
 
 REBUILD = "`linoto db rebuild` replays its events"
+ENCODER = msgspec.json.Encoder()
 PRUNED = "its earlier events were pruned, so only a version of linoto that reads this can go on"
 
 
@@ -148,15 +149,15 @@ def next_event(name: str, last: int, seq: int) -> int:
 
 def insert(connection: Connection, loop: Loop, event: Event) -> None:
     """The event just applied, and what can be looked up of it."""
-    state = loop.state
-    sql.insert_event(connection, loop.id, state.seq, state.at, msgspec.json.encode(event))
+    id, seq, at = loop.id, loop.state.seq, loop.state.at
+    connection.append("events", (id, seq, at, ENCODER.encode(event)))
     if isinstance(event, DecisionMade):
-        sql.insert_decision(connection, decision_row(loop.id, state.seq, state.at, event))
+        connection.append("decisions", decision_row(id, seq, at, event))
     elif isinstance(event, RewardRecorded):
-        sql.insert_reward(connection, reward_row(loop.id, state.seq, state.at, event))
+        connection.append("rewards", reward_row(id, seq, at, event))
     elif isinstance(event, MetricsRecorded):
-        for row in metric_rows(loop.id, state.seq, state.at, event):
-            sql.insert_metric(connection, row)
+        for row in metric_rows(id, seq, at, event):
+            connection.append("metrics", row)
 
 
 def decision_row(loop: int, seq: int, at: float, e: DecisionMade) -> Row:

@@ -97,7 +97,7 @@ def rooms_now(loop: LoopData) -> dict[str, float]:
 
 def shut_guardrails(loop: LoopData) -> list[str]:
     """Those of which nothing more may be lost: known before a coin is thrown."""
-    return [name for name, room in rooms_now(loop).items() if room < 0]
+    return [name for name, room in rooms_now(loop).items() if room < 0] if loop.metrics else []
 
 
 def lacks_room(loop: LoopData, budget: float | None) -> bool:

@@ -55,13 +55,15 @@ def is_below_mean(loop: Loop, most: float) -> bool:
     return left is not None and left + debt(loop) < 0
 
 
-def room_left(loop: Loop, room: float | None) -> float | None:
-    """The room of a gate, which is never more than what the books leave."""
+def room_left(loop: Loop, room: float | None, left: float | None = None) -> float | None:
+    """The room of a gate, which is never more than what the books leave: `left`, where that is known."""
     if room is None or room == inf or loop.practice is not None:
         return room
     if room == -inf and loop.state.model_dropped:
         room = 0.0
-    left = left_at_most(loop)
+    left = left_at_most(loop) if left is None else left
+    if room <= 0.0 <= left:
+        return room  # whatever the mean says
     return min(room, 0.0 if is_below_mean(loop, left) else left)
 
 

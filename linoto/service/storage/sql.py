@@ -66,11 +66,6 @@ def put_epoch(connection: Connection, epoch: str) -> None:
 # -- events
 
 
-def insert_event(connection: Connection, loop: int, seq: int, at: float, body: bytes) -> None:
-    """The next event of a loop."""
-    connection.append("events", (loop, seq, at, body))
-
-
 def events_after(connection: Connection, loop: int, seq: int, last: int = LAST) -> Iterator[Row]:
     """(seq, at, body) of every later event up to `last`, in order; a long read would hold up checkpoints."""
     select = "SELECT seq, at, body FROM events WHERE loop = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
@@ -176,7 +171,7 @@ def parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def decision_row(connection: Connection, loop: int, number: int) -> Row | None:
-    """What `insert_decision` wrote of one."""
+    """The row of one decision."""
     return one_row(
         connection,
         "SELECT loop, number, seq, at, key, arm, mode, source, part, loop_mode, propensity "
@@ -186,7 +181,7 @@ def decision_row(connection: Connection, loop: int, number: int) -> Row | None:
 
 
 def reward_row(connection: Connection, loop: int, number: int) -> Row | None:
-    """What `insert_reward` wrote of one."""
+    """The row of one reward."""
     return one_row(
         connection,
         "SELECT loop, number, at, reward, origin, seq FROM rewards WHERE loop = ? AND number = ?",
@@ -213,16 +208,6 @@ def late_without_default(connection: Connection, loop: int) -> Row | None:
         "WHERE l.loop = ? AND (r.origin IS NULL OR r.origin <> 'default') LIMIT 1",
         (loop,),
     )
-
-
-def insert_decision(connection: Connection, values: Row) -> None:
-    """(loop, number, seq, at, key, arm, mode, source, part, loop_mode, propensity)."""
-    connection.append("decisions", values)
-
-
-def insert_reward(connection: Connection, values: Row) -> None:
-    """(loop, number, at, reward, origin, seq): the primary key lets each decision have one."""
-    connection.append("rewards", values)
 
 
 def reward_of(connection: Connection, loop: int, number: int) -> Row | None:
@@ -303,11 +288,6 @@ def count_rows(connection: Connection, loop: int, seq: int, number: int) -> Row:
 # -- values of guardrails: a database has them once it was served by a version that knows them
 
 
-def insert_metric(connection: Connection, values: Row) -> None:
-    """(loop, number, name, at, value, seq): once each; a value of None is lost."""
-    connection.append("metrics", values)
-
-
 def metrics_of(connection: Connection, loop: int, number: int) -> dict[str, float | None]:
     """The values of a decision that have come, or are lost, by name."""
     rows = connection.execute(
@@ -326,7 +306,7 @@ def metrics_between(connection: Connection, loop: int, first: int, last: int) ->
 
 
 def metric_rows(connection: Connection, loop: int, number: int, seq: int) -> list[Row]:
-    """What `insert_metric` wrote of one event."""
+    """The rows of one event."""
     return connection.execute(
         "SELECT loop, number, name, at, value, seq FROM metrics "
         "WHERE loop = ? AND number = ? AND seq = ? ORDER BY name",
