@@ -153,6 +153,15 @@ def warm_up_proposals(shift: Part = None) -> None:
         kernels.context_propose(params, state, np.ones((1, 1)), np.ones(1, np.int64), 1, shift)
 
 
+@cache
+def warm_up_redraws(shift: Part = None) -> None:
+    """Load (or compile) what the propensities of an explorer that samples need."""
+    with announced():
+        params, state = tiny_problem(Parts(shift=shift))
+        params["explorer"] = kernels.GREEDY
+        kernels.redraw(params, state, np.zeros((1, 1)), 1, False, shift, np.zeros(1, np.int64))
+
+
 def warm_up_usual() -> None:
     """What most loops of a service need, so that no caller waits for it."""
     for parts in (PLAIN, TOLERANT, BY_COIN):

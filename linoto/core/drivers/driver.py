@@ -23,6 +23,7 @@ from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, Roun
 from linoto.core.rails import Values, promised_of, share_of, values_for
 from linoto.core.running import Running
 from linoto.core.tickets import Ticket
+from linoto.core.warm_up import warm_up_redraws
 
 Q = TypeVar("Q")  # the question of a round, checked
 of_a_decision = reader(
@@ -59,6 +60,7 @@ class Driver(ABC, Generic[Q]):
 
     def __init__(self, composition: Composition, running: Running, changes: tuple[Any, ...]) -> None:
         self.composition, self.running, self.changes = composition, running, changes
+        self.parts = kernels.parts_of(running.params)
         self.explorer, self.gate = composition.explorer, composition.gate
         self.rule, self.own = rule_of(self.explorer), is_users_own(self.explorer)
         self.accepted: Bools | None = None  # what guardrails let the explorer propose in the latest decision
@@ -215,15 +217,24 @@ class Driver(ABC, Generic[Q]):
 
     def redrawn(self, asked: Q, chosen: str, draws: Floats) -> list[int]:
         """What each of these draws would have `chosen`; the state is as it was afterwards."""
-        state, normals, arms = self.running.state, self.running.held.vectors[kernels.NORMALS], []
+        state, normals, k = self.running.state, self.running.held.vectors[kernels.NORMALS], self.arms_in(asked)
         run, drawn = state.run.copy(), normals.copy()
-        thrown, found = state.run["coin_thrown"], state.run[chosen]
-        for row in draws:
-            normals[:], thrown[0] = row, 0
+        arms, told = np.empty(len(draws), np.int64), self.tells_explorer and not self.acceptable(asked).all()
+        for place, row in enumerate(draws if told else draws[:1]):
+            normals[:], state.run["coin_thrown"] = row, 0
             self.run_kernel(asked, -1)
-            arms.append(found.item(0))
+            arms[place] = state.run[chosen].item(0)
+        if not told and len(draws) > 1:  # once the round is decided, all others take one call
+            others = draws[1:], k, chosen == "arm", self.parts.shift, arms[1:]
+            kernels.redraw(self.running.params, state, *others)
         state.run[:], normals[:] = run, drawn
-        return arms
+        found: list[int] = arms.tolist()
+        return found
+
+    def warm_up_redraws(self) -> None:
+        """Load (or compile) what propensities need."""
+        if self.rule.needs_redraws:
+            warm_up_redraws(self.parts.shift)
 
     def vouched_propensity(self, arm: int, proposal: int, asked: Q) -> float | None:
         """How likely this arm is where the share of control rounds depends on practice's draw."""

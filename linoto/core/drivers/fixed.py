@@ -60,7 +60,6 @@ class FixedArms(Driver[Bools | None]):
         self.names, self.reward_squares = names, reward_squares
         self.known_actions: Floats | None = None  # (k, d) where explorers are told of guardrails
         self.against = self.gate.compared_with(composition.resolved_fallback())
-        self.parts = kernels.parts_of(running.params)
         self.calls = Calls(self.parts)
         fallback = int(running.params[0]["fallback"])
         self.plays_mixture = fallback in (kernels.MIXTURE, kernels.CERTIFIED)  # always, or at times
@@ -68,6 +67,7 @@ class FixedArms(Driver[Bools | None]):
         self.listing = Listing(running, self.parts, is_possible=running.rails is None and not self.own)
         if not is_only_looking():
             warm_up(self.parts)
+            self.warm_up_redraws()
 
     @classmethod
     def begin(

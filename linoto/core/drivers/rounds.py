@@ -67,8 +67,7 @@ class RoundArms(Driver[Round]):
         super().__init__(composition, running, changes)
         self.moments, self.features, self.order = moments, features, order
         self.against = self.situation().against
-        parts = kernels.parts_of(running.params)
-        self.coin, self.shift = parts.coin, parts.shift
+        self.coin, self.shift = self.parts.coin, self.parts.shift
         self.needs_practice = int(running.params[0]["fallback"]) != kernels.LCB_ARM  # in every round
         self.places = item_changes.older_places(changes)
         self.whitened: Floats = np.empty((self.d, 0))
@@ -78,6 +77,7 @@ class RoundArms(Driver[Round]):
         self.known_vectors: tuple[Decision, Floats, Floats] | None = None  # those of the latest decision
         if not is_only_looking():
             warm_up_contexts(self.coin, self.shift)
+            self.warm_up_redraws()
             if self.tells_explorer:
                 warm_up_proposals(self.shift)
 

@@ -36,7 +36,7 @@ COMPILED = {  # what Python calls, by file
         "draw_practice",
         "most_by_practice",
     ),
-    "deciding": ("decide", "most_behind", "rounding"),
+    "deciding": ("decide", "most_behind", "redraw", "rounding"),
     "learning": ("begin", "commit", "lose_arms", "meet_arms", "observe", "play"),
     "lists": ("list_meet", "list_settle"),
     "list_rounds": ("list_begin", "list_commit", "list_decide", "list_observe", "list_play"),

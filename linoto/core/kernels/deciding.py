@@ -8,7 +8,7 @@ from typing import Any
 from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.control import draw_practice, throw_coin
-from linoto.core.kernels.estimate import online
+from linoto.core.kernels.estimate import copy, online
 from linoto.core.kernels.explorers import best, cap_scores, score_arms
 from linoto.core.kernels.gates import (
     is_certified,
@@ -33,6 +33,7 @@ from linoto.core.kernels.layout import (
     LOGGED,
     MIXED,
     MIXTURE,
+    NORMALS,
     OPEN,
     PRACTICE_PULLS,
     ROOM,
@@ -214,3 +215,24 @@ def decide(
     fall_back(params, s, safest(p, s), shift, model)  # L_t
     choose(p, s, proposal)
     return int(r.arm)
+
+
+@compiled
+def redraw(
+    params: Records, s: State, draws: Floats, offered: int, plays: bool, shift: Part, found: Ints
+) -> None:
+    """What each of these draws (n, d) would have proposed or, with `plays`, played: `found` (n,).
+
+    The round is decided, with another draw. Nothing but scores depends on that: rooms and the fallback stand.
+    """
+    p, r, score = params[0], s.run[0], s.arms[SCORE]
+    for j in range(found.size):
+        copy(draws[j], s.vectors[NORMALS])
+        score_arms(p, s, offered, shift, None, 1)
+        for a in range(score.size):
+            if a >= offered or (r.restricted == 1 and s.counts[ALLOWED, a] == 0):
+                score[a] = -inf
+        r.proposal = found[j] = best(score)
+        if plays:
+            choose(p, s, -1)
+            found[j] = r.arm
