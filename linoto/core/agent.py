@@ -146,6 +146,13 @@ class Agent:
         """
         return many.decide_many(self.driver, questions, same, look)
 
+    def checked(self, **question: Any) -> dict[str, Any]:
+        """A question that is asked several times, as arguments of `decide`, `guard` and `propensity`.
+
+        What can be checked beforehand is, once. It is that of this agent, until its arms change.
+        """
+        return self.driver.checked(**question)
+
     def guard(
         self,
         arm: int,

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.contexts import Clicks
 
 from linoto import (
     Category,
@@ -15,6 +14,7 @@ from linoto import (
     Gated,
     LinTS,
     LogisticTS,
+    Moments,
     Numeric,
     Offline,
     Open,
@@ -28,10 +28,10 @@ POLICIES: dict[str, Any] = {
     "open": Gated(explorer=LinTS(), gate=Open(), confidence=CLICKS),
     "coin": Gated(explorer=LinTS(), gate=Control(budget=4.0), confidence=CLICKS),
     "tolerance, affordable": Gated(
-        explorer=LinTS(), gate=Tolerance(budget=8.0), reach="affordable", confidence=CLICKS
+        explorer=LinTS(), gate=Tolerance(budget=8.0, evidence="model"), reach="affordable", confidence=CLICKS
     ),
     "tolerance, proposal": Gated(
-        explorer=LinTS(), gate=Tolerance(budget=8.0), reach="proposal", confidence=CLICKS
+        explorer=LinTS(), gate=Tolerance(budget=8.0, evidence="model"), reach="proposal", confidence=CLICKS
     ),
     "a log that may have moved": Gated(
         explorer=LinTS(), gate=Tolerance(budget=8.0, evidence="model"), confidence=MOVED
@@ -47,9 +47,10 @@ def fixed_arms(policy: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def in_rounds(policy: Any) -> tuple[Any, dict[str, Any]]:
-    world = Clicks(8)
-    asked = {"actions": world.arms(4), "practice": [0.1, 0.2, 0.3, 0.4]}
-    return policy.start(world.log, rng=0), asked
+    rng = np.random.default_rng(8)
+    log = Moments.from_rows(rng.standard_normal((12, 3)) / 2, rng.integers(0, 2, 12).astype(float))
+    asked = {"actions": rng.standard_normal((4, 3)) / 2, "practice": [0.1, 0.2, 0.3, 0.4]}
+    return policy.start(log, rng=0), asked
 
 
 def with_a_recipe(policy: Any) -> tuple[Any, dict[str, Any]]:
@@ -59,7 +60,10 @@ def with_a_recipe(policy: Any) -> tuple[Any, dict[str, Any]]:
         context=(Numeric(name="age"), Category(name="country", levels=("DE", "NO"))),
         crosses=(("item", "age"),),
     )
-    return policy.start(None, features=recipe, rng=0), {"context": {"age": 0.7, "country": "NO"}, "practice": "b"}
+    return policy.start(None, features=recipe, rng=0), {
+        "context": {"age": 0.7, "country": "NO"},
+        "practice": "b",
+    }
 
 
 @pytest.mark.parametrize("make", [fixed_arms, in_rounds, with_a_recipe])

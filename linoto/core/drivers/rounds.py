@@ -142,6 +142,8 @@ class RoundArms(Driver[Round]):
 
     def as_question(self, allowed: Any, brought: Brought) -> Round:
         actions, practice, names, context = brought
+        if isinstance(actions, Round):
+            return actions
         if context is not None or allowed is not None:
             if self.features is None:
                 raise ValueError("actions must be given: this agent was started without features")
@@ -159,6 +161,9 @@ class RoundArms(Driver[Round]):
             raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
         split = bool(self.running.state.run["split"].item(0))
         return self.as_complete(as_round(actions, practice, names, self.d, split=split, order=self.order))
+
+    def checked(self, **question: Any) -> dict[str, Any]:
+        return {"actions": self.question(**question)}
 
     def as_complete(self, asked: Round) -> Round:
         """Refuse a round that does not say what the gate needs to know of practice."""

@@ -347,12 +347,15 @@ class Recipe:
         return cls(**given)
 
 
+ONE = np.ones((1, 1))  # the intercept
+
+
 def assembled(factors: Mapping[str, Floats], terms: Sequence[Term], rows: int) -> Floats:
     """(rows, w) the features of these terms, one after the other."""
     blocks = []
     for term in terms:
-        block = np.ones((1, 1))
-        for name in term:
+        block = factors[term[0]] if term else ONE
+        for name in term[1:]:
             block = (block[:, :, None] * factors[name][:, None, :]).reshape(
                 max(len(block), len(factors[name])), -1
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf
+from typing import Any
 
 from linoto.core.codec import finite
 from linoto.core.decisions import Decision, NoSafeArm
@@ -31,7 +32,7 @@ def make_decision(
     agent, state, number = loop.agent, loop.state, loop.state.decided + 1
     left, spent = left_at_most(loop), is_spent(loop)
     explores = state.mode == "live" and left >= 0
-    live = ask(agent, question, proposal, safe=not explores or spent)  # said before the coin is thrown
+    live, asked = ask(agent, question, proposal, safe=not explores or spent)  # said before a coin is thrown
     shut = shut_guardrails(loop) if live.control_share is None else []
     room = room_left(loop, live.budget, left)
     closed = spent or lacks_room(loop, room)
@@ -43,7 +44,8 @@ def make_decision(
     played = control.decision if control is not None and in_control else served
     likely = None
     if not (explores and is_unsure(loop, proposal)):
-        likely = propensity_of(loop, played.arm, served, question, proposal, explores and not closed)
+        explored = asked if explores and not closed else None
+        likely = propensity_of(loop, played.arm, served, question, proposal, explored)
     if control is not None and likely is not None:
         likely = (1 - state.holdback) * likely + state.holdback * control.weights.get(played.arm, 0.0)
     compared = control is not None and state.mode == "live"
@@ -88,12 +90,15 @@ def make_decision(
     return event, played
 
 
-def ask(agent: LoopAgent, question: Question, proposal: int | None, *, safe: bool) -> Decision:
-    """What live mode would play; a question that the agent refuses changes nothing."""
+def ask(
+    agent: LoopAgent, question: Question, proposal: int | None, *, safe: bool
+) -> tuple[Decision, dict[str, Any]]:
+    """What live mode would play, and how it was asked; a question that the agent refuses changes nothing."""
     try:
+        asked = question.checked(agent)
         if proposal is None:
-            return agent.decide(**question.asked, safe=safe)
-        return agent.guard(question.place(proposal), **question.asked, safe=safe)
+            return agent.decide(**asked, safe=safe), asked
+        return agent.guard(question.place(proposal), **asked, safe=safe), asked
     except NoSafeArm:
         raise
     except ValueError as error:
@@ -112,15 +117,21 @@ def lift_centre(loop: Loop) -> float | None:
 
 
 def propensity_of(
-    loop: Loop, arm: int, served: Decision, question: Question, proposal: int | None, explores: bool
+    loop: Loop,
+    arm: int,
+    served: Decision,
+    question: Question,
+    proposal: int | None,
+    asked: dict[str, Any] | None,
 ) -> float | None:
     """How likely this arm is served now; None where that would take redraws and there are none.
 
-    `explores`: the policy decides, and has room besides what a restore has lost.
+    `asked` is the question as the policy was asked; None: it does not decide, or has no room besides what a
+    restore has lost.
     """
     agent = loop.agent
     sure = agent.rule.deterministic or proposal is not None
-    if not explores:
+    if asked is None:
         return question.safe_chance(agent, arm, served)
     if sure and not agent.gate.throws_coin and question.weights is None:
         return float(arm == served.arm)
@@ -129,6 +140,6 @@ def propensity_of(
         arm,
         proposal=None if proposal is None else question.place(proposal),
         redraws=loop.spec.redraws if draws else 0,
-        rng=loop.draws.redraws(loop.state.decided + 1) if draws else None,
-        **question.asked,
+        rng=loop.draws.redraws(loop.state.decided + 1, into=loop.redraws) if draws else None,
+        **asked,
     )

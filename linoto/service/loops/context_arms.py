@@ -118,7 +118,9 @@ class ContextArms(LoopArms):
         if self.practice != GIVEN:
             if given is not None:
                 raise invalid("practice must be left out: this loop knows what practice does")
-            return None if self.practice is None else read_practice(self.recipe, self.practice, allowed)
+            if self.practice is None or allowed is None:
+                return self.usual_practice
+            return read_practice(self.recipe, self.practice, allowed)
         if given is None:
             raise invalid(
                 "practice must be sent with each decision of this loop, an item or weights, got none"
@@ -150,15 +152,16 @@ class ContextArms(LoopArms):
         found = replace(self, recipe=recipe_of(agent.features), changes=agent.changes)
         return replace(found, gone=found.removed_by(inf))
 
-    def known_practice(self) -> Weights | None:
-        """What practice does, unless it is sent with each decision or nobody knows."""
+    @cached_property
+    def usual_practice(self) -> Weights | None:
+        """What practice does among all items, unless it is sent with each decision or nobody knows."""
         if self.practice is None or self.practice == GIVEN:
             return None
         return read_practice(self.recipe, self.practice, None)
 
     @property
     def practice_left(self) -> float | None:
-        known = self.known_practice()
+        known = self.usual_practice
         return None if known is None else sum(weight for item, weight in known if item not in self.gone)
 
     def check_growth(self, agent: LoopAgent, added: Added, redraws: int) -> None:
@@ -179,7 +182,7 @@ class ContextArms(LoopArms):
     def remove(self, agent: LoopAgent, event: ArmsChanged) -> None:
         if event.fallback is not None:
             raise ValueError("fallback must be None in a loop with contexts: practice is what is safe")
-        known, gone = self.known_practice(), self.gone.union(event.removed)
+        known, gone = self.usual_practice, self.gone.union(event.removed)
         if known is not None and not any(item not in gone for item, _ in known):
             raise ValueError(
                 "arms must leave an item that practice plays, got all of them: there would be no practice to "

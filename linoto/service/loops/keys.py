@@ -46,9 +46,9 @@ class LoopKey:
         """What the explorer draws from for a decision; a generator that is given is set to it."""
         return self._generator("explorer", number, into)
 
-    def redraws(self, number: int) -> np.random.Generator:
+    def redraws(self, number: int, into: np.random.Generator | None = None) -> np.random.Generator:
         """What the propensity of a decision is estimated with."""
-        return self._generator("redraws", number, None)
+        return self._generator("redraws", number, into)
 
     def control_group(self, number: int) -> float:
         """A number in [0, 1): whether a decision is one of the control group."""

@@ -59,6 +59,7 @@ class LoopData:
     secret: bytes | None = field(default=None, repr=False)  # of the database; None: it is in none yet
     key: LoopKey | None = None  # of this epoch
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
+    redraws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
     pending: dict[int, DecisionMade] = field(default_factory=dict)  # open decisions by number, oldest first
     unmeasured: dict[int, Unmeasured] = field(default_factory=dict)  # the same for values of guardrails
     snapshot_seq: int = 0  # of the last snapshot

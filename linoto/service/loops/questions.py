@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
 from linoto.core.decisions import Decision
 from linoto.core.hints import shortened_list
@@ -53,6 +55,10 @@ class Question(ABC):
     @abstractmethod
     def asked(self) -> dict[str, Any]:
         """The same for an agent."""
+
+    def checked(self, agent: LoopAgent) -> dict[str, Any]:
+        """The same where it is asked several times."""
+        return self.asked
 
     def place(self, arm: int) -> int:
         """What the agent calls an arm in this round."""
@@ -145,13 +151,17 @@ class ContextQuestion(Question):
         arms = [self.arms[place] for place in places]
         return replace(self, practice=practice, arms=arms, actions=self.actions[places])
 
-    @property
+    @cached_property
     def weights(self) -> Floats | None:
         return None if self.practice is None else spread(self.practice, self.arms)
 
     @property
     def asked(self) -> dict[str, Any]:
         return {"actions": self.actions, "practice": self.weights}
+
+    def checked(self, agent: LoopAgent) -> dict[str, Any]:
+        assert isinstance(agent, Agent)  # contexts have no other
+        return agent.checked(**self.asked)
 
     def place(self, arm: int) -> int:
         return list(self.arms).index(arm)
