@@ -221,11 +221,7 @@ class Driver(ABC, Generic[Q]):
 
     def redrawn(self, asked: Q, chosen: str, draws: Floats) -> list[int]:
         """What each of these draws would have `chosen`; the state is as it was afterwards."""
-        state, normals, k = (
-            self.running.state,
-            self.running.held.vectors[kernels.NORMALS],
-            self.arms_in(asked),
-        )
+        state, normals = self.running.state, self.running.held.vectors[kernels.NORMALS]
         run = state.run.view(np.uint8)  # to copy its fields one by one takes 10 times as long
         before, drawn = run.copy(), normals.copy()
         arms, told = np.empty(len(draws), np.int64), self.tells_explorer and not self.acceptable(asked).all()
@@ -234,7 +230,7 @@ class Driver(ABC, Generic[Q]):
             self.run_kernel(asked, -1)
             arms[place] = state.run[chosen].item(0)
         if not told and len(draws) > 1:  # once the round is decided, all others take one call
-            others = draws[1:], k, chosen == "arm", self.parts.shift, arms[1:]
+            others = draws[1:], self.arms_in(asked), chosen == "arm", self.parts.shift, arms[1:]
             kernels.redraw(self.running.params, state, *others)
         run[:], normals[:] = before, drawn
         found: list[int] = arms.tolist()

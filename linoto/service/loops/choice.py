@@ -28,7 +28,7 @@ def control_play(loop: Loop, question: Question, served: Decision) -> ControlPla
 def make_decision(
     loop: Loop, question: Question, *, key: str | None, proposal: int | None, expires_at: float
 ) -> tuple[DecisionMade, Decision]:
-    """The next decision of a loop: the control group's, the policy's, or what is safe; and as the agent says it."""
+    """The next decision of a loop, and as its agent has it: the control group's, the policy's, or safe."""
     agent, state, number = loop.agent, loop.state, loop.state.decided + 1
     left, spent = left_at_most(loop), is_spent(loop)
     explores = state.mode == "live" and left >= 0

@@ -147,7 +147,7 @@ class Loop(LoopData):
     def apply(self, event: Event, at: float, play: Decision | None = None) -> None:
         """The next event; a change of the arms that cannot work is refused before anything changes.
 
-        `play` is a decision as the agent said it just now; else it is read from the event, which says the same.
+        `play` is a decision as the agent has just said it; else it is read from the event.
         """
         state = self.state
         if isinstance(event, ArmsChanged):
