@@ -332,6 +332,7 @@ def die(i: int) -> int:
     return i
 
 
+@pytest.mark.few(0)
 def test_a_call_that_ends_every_worker_is_given_up_in_one_sentence() -> None:
     import dask
 
@@ -406,6 +407,7 @@ def test_a_scheduler_that_is_not_there_is_named(scheduler: str) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["foo", "tls://127.0.0.1:9"])
+@pytest.mark.few(1)
 def test_an_address_that_cannot_be_is_refused_in_one_sentence(scheduler: str) -> None:
     """In a process of its own: what a half-made client has to say, it says when the interpreter ends."""
     call = f"list(map_cells(abs, [1], engine=Engine(kind='dask', scheduler={scheduler!r})))"

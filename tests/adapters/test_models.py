@@ -49,6 +49,7 @@ def violated(policy: linoto.Gated, seed: int) -> bool:
     return bool((run.offline_regret > [promise.loss(t) + 1e-9 for t in range(1, ROUNDS + 1)]).any())
 
 
+@pytest.mark.few(0)
 def test_the_promise_holds_with_a_hostile_model_behind_the_gate() -> None:
     """One run breaks it with probability 0.05 at most: 5 of 12 in fewer than 1 of 1,000 such tests."""
     hostile = ModelExplorer(Upside())

@@ -132,6 +132,7 @@ def broken_promises(feature: str, *, zero_one: bool, runs: int) -> int:
     return broken
 
 
+@pytest.mark.few(0)
 def test_a_promise_on_prices_is_kept() -> None:
     """It may break in one run of ten (5 % for the bound, 5 % for the rest): in three of four with probability
     0.004, and in practice in none of 480. With a bound from the longest direction alone it broke in all."""

@@ -100,6 +100,7 @@ def test_a_budget_of_half_of_what_the_log_earned_is_not_a_promise_to_deploy_with
     assert found.verdict == "not yet" and "half or more of the" in found.reasons[0]
 
 
+@pytest.mark.few(0)
 def test_the_mean_of_the_log_has_an_interval_that_holds_for_few_clicks() -> None:
     """Clopper and Pearson's, as in an audit of arms; where shares of items changed, wider, at most twice."""
     table = frame().assign(y=[1 if row % 100 == 0 else 0 for row in range(3000)])

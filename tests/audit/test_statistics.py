@@ -19,6 +19,7 @@ from linoto.logs.sums import Propensities
 
 
 @pytest.mark.parametrize("worlds", sizes(400, 2000))
+@pytest.mark.few(0)
 def test_the_test_of_linearity_keeps_its_size(worlds: int) -> None:
     """Linear worlds: by chance there are too many or too few alarms once in 10,000."""
     p = np.array(
@@ -178,6 +179,7 @@ def test_propensities_that_cannot_be_right_are_named(logs: int) -> None:
 
 
 @pytest.mark.parametrize("logs", sizes(200, 1000))
+@pytest.mark.few(0)
 def test_rare_arms_of_a_uniform_log_have_right_propensities(logs: int) -> None:
     """Ten pulls of each of 100 arms: a variance estimated from them raised an alarm in two logs of three.
     By chance there are too many once in 20,000."""
@@ -189,6 +191,7 @@ def test_rare_arms_of_a_uniform_log_have_right_propensities(logs: int) -> None:
     assert alarms <= most(logs, 0.01, 5e-5)
 
 
+@pytest.mark.few(0)
 def test_propensities_that_change_from_row_to_row_may_be_right() -> None:
     """Epsilon-greedy with a new favourite in every row: most pulls at 0.91, few at 0.01. As above."""
     rng, alarms = np.random.default_rng(20), 0

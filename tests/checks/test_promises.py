@@ -50,7 +50,7 @@ PROVEN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PROVEN)
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_a_proven_promise_is_kept(name: str) -> None:
     """False alarm 1e-6 by construction; the proofs are loose, so 0 violations are expected."""
     report = check_promise(PROVEN[name], runs=20, rounds=100)

@@ -129,6 +129,7 @@ def test_the_simplest_log_needs_no_second_file(files: Path, capsys: pytest.Captu
     assert all(arm.features is None for arm in loop.spec.arms), "others can be added by their names"
 
 
+@pytest.mark.few(0)
 def test_its_own_preview_stops_it_and_names_a_budget_that_passes(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

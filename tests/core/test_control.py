@@ -249,6 +249,7 @@ def test_a_decision_kept_in_reserve_cannot_make_a_control_round_disappear() -> N
     assert kept > 2
 
 
+@pytest.mark.few(0)
 def test_practice_and_coin_have_their_frequencies() -> None:
     """4,000 rounds with a share of .3: each count within 4.5 standard deviations, false alarm 1e-5 each."""
     watch = opened(1, budget=3000.0, share=0.3)
@@ -555,6 +556,7 @@ def test_a_named_practice_needs_no_log() -> None:
         replace(policy, fallback="mixture").start(ACTIONS, empty)
 
 
+@pytest.mark.few(0)
 def test_a_better_arm_is_explored_more_and_more_and_a_worse_one_hardly() -> None:
     for mean, least, most in ((0.9, 0.75, 0.96), (0.3, 0.0, 0.2)):
         world = linoto.Bandit(actions=np.eye(2), means=[0.6, mean], rewards="bernoulli")

@@ -168,6 +168,7 @@ def test_propensities_sum_to_one(explorer: Any, allowed: Any) -> None:
     assert total == pytest.approx(1.0)
 
 
+@pytest.mark.few(0)
 def test_a_propensity_is_the_share_of_plays() -> None:
     """800 fresh agents: each share is within 4.5 standard errors, so a false alarm is rarer than 1e-4."""
     policy = Gated(explorer=linoto.LinTS(), gate=Open())

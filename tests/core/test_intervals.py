@@ -321,6 +321,7 @@ def adversary(rng: np.random.Generator, rounds: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("streams", sizes(50, 100))
+@pytest.mark.few(0)
 def test_a_stream_holds_at_every_time_against_an_adversary_who_stops_when_lucky(streams: int) -> None:
     """Streams at level 0.8, looked at 15 times each. The law allows 0.2 of them to miss at any look, by
     chance more once in a million; an interval for a fixed number of rows misses in far more."""

@@ -332,6 +332,7 @@ def excess_under_wrong_model(evidence: str, seeds: range, rounds: int) -> np.nda
     return np.array(worst)
 
 
+@pytest.mark.few(0)
 def test_a_wrong_model_breaks_model_but_not_rewards_and_both_stays_within_the_veto() -> None:
     """H2. `rewards` may fail with probability 0.05 a run; the boundary is loose by a factor of ten, so less
     than 1 of 300 is expected. P(binomial(300, 0.005) > 8) = 3e-5."""
@@ -423,6 +424,7 @@ def test_rewards_lost_because_they_are_bad_break_nothing_when_reported_by_decisi
     assert min(lost_zeros(False, seed) for seed in range(3)) > 1.0
 
 
+@pytest.mark.few(0)
 def test_a_reference_from_bounded_rewards_survives_a_log_that_stops_when_it_likes() -> None:
     """H5: m chosen as the moment the running mean looks lowest; the tilted bound holds at any stopping time.
 

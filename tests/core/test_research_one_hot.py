@@ -286,6 +286,7 @@ def test_oto_keeps_its_promise_in_every_round() -> None:
     assert violations <= 2
 
 
+@pytest.mark.few(0)
 def test_every_arm_of_the_radius_arms_is_inside_its_bounds() -> None:
     """For all counts up to the horizon at once, in 60 runs of 200 rounds at delta = 0.2: at most 12 misses.
 

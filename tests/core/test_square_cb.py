@@ -112,6 +112,7 @@ def test_frequencies_are_the_stated_propensities_after_an_arm_has_gone(name: str
 
 
 @pytest.mark.parametrize("name", IN_ROUNDS)
+@pytest.mark.few(0)
 def test_frequencies_in_rounds_are_the_stated_propensities(name: str) -> None:
     world = Clicks(8)
     asked: dict[str, Any] = {"actions": world.arms(4), "practice": [0.1, 0.2, 0.3, 0.4]}

@@ -138,6 +138,7 @@ def test_no_run_has_a_radius_above_the_worst_case(seed):
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(seeds)
+@pytest.mark.few(0)
 def test_logged_widths_average_at_most_the_root_of_d_over_m(seed):
     rng = np.random.default_rng(seed)
     bandit = random_world(rng)

@@ -186,7 +186,7 @@ def test_a_perfect_model_and_self_normalising_are_less_noisy_than_ips() -> None:
 
 # 300 worlds of 400 rows; false alarm 6e-7 each.
 @pytest.mark.parametrize("model", [None, [0.9, 0.1, 0.0], [5.0, 5.0, 5.0]])
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 def test_doubly_robust_is_right_whatever_the_model_if_propensities_are(model: Any) -> None:
     found = (doubly_robust(logged(400, s), TARGET, model=model, interval=PLAIN) for s in range(300))
     values = np.array([each.value for each in found])

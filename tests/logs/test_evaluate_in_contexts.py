@@ -298,7 +298,7 @@ def without_signal(rng: np.random.Generator, n: int, items: str, *, contexts: bo
         *(pytest.param(*other, marks=pytest.mark.slow) for other in ((5, True), (40, False))),
     ],
 )
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("logs", sizes(30, 60))
 def test_intervals_of_a_greedy_target_cover(folds: int, contexts: bool, logs: int) -> None:
     """The best item of all other rows has the luck of its own row against it: with 40 folds such intervals

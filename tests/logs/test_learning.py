@@ -177,6 +177,7 @@ def best_on_noise(seed: int) -> tuple[Rows, LearntPolicy]:
     return rows, learn_policy(rows, method="doubly robust")
 
 
+@pytest.mark.few(0)
 def test_later_rows_cover_the_truth_and_the_same_rows_do_not() -> None:
     """Whatever is played on coin tosses earns a half; the arm that was lucky in these rows looks better.
 

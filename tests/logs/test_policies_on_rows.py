@@ -85,6 +85,7 @@ def test_replay_drives_the_agent_as_its_own_loop_would() -> None:
 
 # The interval of a policy that learns is about the arms it played, at level 0.8.
 @pytest.mark.parametrize("logs", sizes(50, 120))
+@pytest.mark.few(0)
 def test_the_interval_of_a_replayed_policy_covers_the_means_of_its_arms(logs: int) -> None:
     bandit = LinearBandit(actions=[[1.0, 0.0], [0.0, 1.0]], theta=[0.3, 0.6], rewards="bernoulli")
     missed = dict.fromkeys(("auto", "normal", "hoeffding"), 0)

@@ -53,6 +53,7 @@ def test_an_svg_has_the_bytes_that_matplotlib_would_save() -> None:
     assert once.getvalue() == buffer.getvalue()
 
 
+@pytest.mark.few(0)
 def test_the_user_s_own_style_changes_nothing(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     results = fake_results(PANEL, formula)

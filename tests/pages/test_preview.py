@@ -87,6 +87,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_every_name_is_escaped(text: s
     assert "&lt;b&gt;log&lt;/b&gt;.npz" in text and "linoto &lt;preview&gt;" in text
 
 
+@pytest.mark.few(0)
 def test_the_same_arguments_write_the_same_bytes(tmp_path: Path, drawn: None) -> None:
     first = write(tmp_path / "one.html", result(engine=linoto.Engine(jobs=1)), limit=20.0)
     assert write(tmp_path / "two.html", result(engine=linoto.Engine(jobs=2)), limit=20.0) == first

@@ -163,6 +163,7 @@ def test_a_doubling_policy_keeps_its_arms(any_place: Place) -> None:
             add_arms(service, "d")
 
 
+@pytest.mark.few(0)
 def test_no_drift_is_reported_when_practice_loses_an_arm() -> None:
     """Arms a and b earn .6 and 1/3 in the log: without a the mixture earns less, which is no drift."""
     loop = fresh(
@@ -178,6 +179,7 @@ def test_no_drift_is_reported_when_practice_loses_an_arm() -> None:
     assert {alarm.kind for alarm in loop.state.alarms} & {"drift", "promise"}
 
 
+@pytest.mark.few(0)
 def test_the_interval_of_what_is_left_holds_for_the_luckiest_choice() -> None:
     """Of 12 logged arms of mean 1/2 the luckiest go: 60 logs, delta 0.3; by mistake it fails below 1e-6."""
     misses, confidence = 0, linoto.Confidence(noise="bounded", reward_range=(0, 1), delta=0.3)

@@ -166,6 +166,7 @@ def test_a_dropped_model_stays_dropped_after_a_restart(tmp_path: Path) -> None:
         assert service.loops.get("loop").state.model_dropped and sorted(arms) == ["a"] * 5 + ["b"] * 5
 
 
+@pytest.mark.few(0)
 def test_below_the_promise_within_their_uncertainty_the_books_tell_one_story() -> None:
     """600 rows at 0.10 and 0.15 and a model that knows no difference: the mean says below, the interval not.
 

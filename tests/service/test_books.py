@@ -191,7 +191,7 @@ def misses(attack: str, run: int) -> bool:
 
 
 @pytest.mark.parametrize("attack", sorted(ATTACKS))
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 def test_the_lift_holds_whenever_rewards_come_and_whichever_are_lost(attack: str) -> None:
     """12 runs, each looked at 12 times in two ways: more than 4 misses at 5 % have a chance below 2e-4.
 

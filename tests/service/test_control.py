@@ -157,7 +157,7 @@ def test_without_exploration_no_coin_is_thrown(mode: Any) -> None:
 
 
 @pytest.mark.parametrize("lost", ["none", "controls that earned"])
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("runs", sizes(20, 40))
 def test_the_promise_holds_at_its_rate_whatever_is_lost(lost: str, runs: int) -> None:
     """Practice earns 1 whenever the caller's arm earns 0, which the caller foresees near the boundary.
@@ -223,6 +223,7 @@ def test_a_named_arm_can_be_practice_without_a_log() -> None:
 # -- what is told of a decision
 
 
+@pytest.mark.few(0)
 def test_propensities_are_the_frequencies() -> None:
     """Of the first decision of 200 loops that differ in their seed alone: within 5 standard deviations."""
     counts, said = np.zeros(3), np.zeros(3)

@@ -240,6 +240,7 @@ def fly(service: Service, clock: FakeClock, seconds: int) -> Any:
     return service.loops.get("flights").state
 
 
+@pytest.mark.few(0)
 def test_fair_weather_raises_no_alarm(tmp_path: Path) -> None:
     """At an error of 0.01 a healthy loop would raise one in a hundred times at the most, and here in none."""
     clock = FakeClock()

@@ -66,6 +66,7 @@ def test_the_detector_is_the_sum_over_starting_times() -> None:
     assert found == pytest.approx(np.log(np.mean(sides)))
 
 
+@pytest.mark.few(0)
 def test_it_does_not_matter_when_rewards_come() -> None:
     """The same rewards in another order give the same evidence once all are there, and before never more than
     there ever was with all of them at once.
@@ -130,6 +131,7 @@ def test_halved_rewards_are_noticed_as_fast_after_long_good_times(good: int) -> 
     assert delay(loop_of(), good, [0.5] * 3, [0.25] * 3) <= 250
 
 
+@pytest.mark.few(0)
 def test_a_fall_by_a_fifth_is_noticed_within_1500_decisions() -> None:
     """0.5 becomes 0.4, with a log of 2,000 rows and a control group of 5 %."""
     assert delay(loop_of(), 1000, [0.5] * 3, [0.4] * 3) <= 1500

@@ -132,6 +132,7 @@ def test_what_practice_would_have_earned_is_known_although_rewards_are_late() ->
     assert lift.lower is not None and lift.upper is not None and lift.lower < 0 < lift.upper
 
 
+@pytest.mark.few(0)
 def test_a_world_that_no_longer_fits_the_logs_model_is_noticed_although_rewards_are_late(
     tmp_path: Path,
 ) -> None:

@@ -56,6 +56,7 @@ def test_the_interval_holds_at_every_look(policy: float, control: float, share: 
     assert missed <= 6
 
 
+@pytest.mark.few(0)
 def test_the_interval_holds_where_the_lift_and_the_share_change() -> None:
     """It is about the average over decisions; limit as above."""
     rng, missed = np.random.default_rng(2), 0

@@ -100,7 +100,7 @@ def test_numbers_can_be_names_of_arms(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 def test_two_hundred_thousand_rows_are_counted_exactly_every_time(folder: Path, suffix: str) -> None:
     rng = random.Random(5)
     rows = [(f"arm {rng.randrange(40)}", float(rng.random() < 0.3)) for _ in range(200_000)]

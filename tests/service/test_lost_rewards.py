@@ -197,6 +197,7 @@ def test_the_range_of_what_is_left_holds_every_value_that_lost_rewards_can_have_
         assert view.left_lower < min(told, view.promised_loss) <= view.left_upper
 
 
+@pytest.mark.few(0)
 def test_a_sum_below_the_alarms_line_is_an_alarm_where_rewards_are_lost_too() -> None:
     loop = half_lost(rounds=2000, every=5)
     watch, counted = loop.watch, loop.state.counted

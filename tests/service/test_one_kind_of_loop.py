@@ -119,6 +119,7 @@ def test_a_control_group_plays_as_practice_does_in_every_context(
         assert len(set(digests(service))) == 1
 
 
+@pytest.mark.few(0)
 def test_the_lift_over_practice_is_measured_with_contexts(tmp_path: Path) -> None:
     """Practice plays C, which earns 0.2; proposals are what each country likes, 0.65 more or less."""
     with opened(tmp_path / "x.sqlite") as service:

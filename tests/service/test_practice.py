@@ -103,7 +103,7 @@ def test_the_bets_of_both_sides_are_fair_over_all_paths_of_the_coin() -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 def test_the_interval_holds_at_all_times_at_once(lost: bool) -> None:
     """60 runs of 120 rounds; practice moves, and with the shares of the coin; `lost`: good controls are.
 
@@ -113,6 +113,7 @@ def test_the_interval_holds_at_all_times_at_once(lost: bool) -> None:
     assert sum(misses(run, lost) for run in range(60)) <= 9
 
 
+@pytest.mark.few(0)
 def test_the_interval_holds_against_practice_that_watches_the_books() -> None:
     """Practice earns 1 or 0 as the last coin and the ends of the interval are; 60 runs, as above."""
     assert sum(misses_by_watching(run) for run in range(60)) <= 9

@@ -25,7 +25,7 @@ GAUSSIAN = Scale(low=-5.0, high=5.0, noise=0.5, bounded=False)
 
 
 @pytest.mark.parametrize("scale", [BOUNDED, GAUSSIAN])
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 def test_a_true_claim_is_contradicted_at_any_time_with_the_stated_chance_at_most(scale: Scale) -> None:
     """160 paths of 200 looks at level 0.1: P(binomial(160, 0.1) > 32) = 5e-5."""
     rng, crossed = np.random.default_rng(0), 0
@@ -81,6 +81,7 @@ def test_rewards_that_became_worse_raise_both_alarms_once(tmp_path: Path, on_ala
         assert len(set(digests(service))) == 1
 
 
+@pytest.mark.few(0)
 def test_rewards_as_in_the_log_raise_no_alarm(tmp_path: Path) -> None:
     from linoto.service.loops.spec import LogStatistics
 

@@ -81,6 +81,7 @@ def test_the_shortfall_of_a_log_of_pilot_winners_is_foretold() -> None:
     )
 
 
+@pytest.mark.few(0)
 def test_where_practice_is_the_best_the_second_band_holds_the_truth() -> None:
     """12 problems: at 80 %, fewer than 6 are right in 0.4 % of choices of seeds. With worlds that take logged
     arms for a random choice the truth was below the band in all of them."""

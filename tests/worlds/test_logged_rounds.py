@@ -271,6 +271,7 @@ def read(table: pd.DataFrame, **columns: Any) -> linoto.Log:
     return linoto.read_log(table, item="item", reward="y", **{"propensity": "p", **columns})
 
 
+@pytest.mark.few(0)
 def test_a_constant_context_previews_like_fixed_arms_where_a_coin_chose() -> None:
     """Mean gains of 40 worlds each differ by less than 4 standard errors (once in 15,000 by chance, twice);
     taken for good ones, what was played made the context gain 40 less."""

@@ -69,6 +69,7 @@ def test_many_rewards_tell_how_much_arms_differ(true: float) -> None:
     assert found.spreads.std() < 0.25 * true
 
 
+@pytest.mark.few(0)
 def test_few_clicks_leave_open_how_much_arms_differ() -> None:
     pulls = np.full(80, 100)
     clicks = np.r_[np.ones(30), np.full(3, 2.0), np.zeros(47)]

@@ -109,6 +109,7 @@ def broken_promises(worlds: int) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("worlds", [50, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.few(0)
 def test_only_the_logs_gate_breaks_its_promise_where_the_world_moves(worlds: int) -> None:
     """Promises at 5 %: broken more often in one of 100,000 choices of seeds."""
     rows, limit = broken_promises(worlds), most(worlds, 0.05, alarm=1e-5)

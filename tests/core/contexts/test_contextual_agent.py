@@ -284,6 +284,7 @@ def test_the_model_gate_keeps_its_promise_in_hundreds_of_runs(delta: float) -> N
     assert violations <= most(250, delta, alarm=1e-5)
 
 
+@pytest.mark.few(0)
 def test_the_set_holds_the_parameter_in_every_round() -> None:
     """At delta 0.5, more than 38 of 50 runs leave the set in one of 10,000 right programs."""
     outside = 0

@@ -60,6 +60,7 @@ def test_the_gate_by_the_model_is_beyond_its_promise_where_the_model_is_wrong() 
     assert min(found) > 5.0
 
 
+@pytest.mark.few(0)
 def test_where_the_model_is_right_nothing_of_the_loan_is_lost() -> None:
     """What is promised then is the budget alone: 5 less than the certificate, which counts the loan."""
     policy = policy_of("loan", 0.05)
