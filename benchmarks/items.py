@@ -20,7 +20,7 @@ import numpy as np
 import linoto
 from linoto.core.shortlists import Sizes
 
-SIZES = {"10000x20": (10_000, 20, 3000), "100000x50": (100_000, 50, 2000), "1000000x50": (1_000_000, 50, 100)}
+SIZES = {"10000x20": (10_000, 20, 3000), "100000x50": (100_000, 50, 2000), "1000000x50": (1_000_000, 50, 200)}
 POLICIES: dict[str, Any] = {
     "LinUCB": linoto.LinUCB(),
     "LinLCB": linoto.LinLCB(),

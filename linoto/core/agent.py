@@ -57,6 +57,7 @@ class Agent:
     actions: Floats  # (k, d) the arms
     present: Bools  # (k,) those that can be played: all but those that were removed
     means: Floats  # (k,) the estimate of each mean reward
+    mean: Callable[[int], float]  # that of one arm
     lcb: Floats  # (k,) the best lower bound on each mean reward so far, lcb_t of eq. (3)
     ucb: Floats  # (k,) the current upper bound on each mean reward, ucb_t of eq. (3)
     baseline: float  # r_b of eq. (4): the reward per round a Budget gate defends; -inf without a log
@@ -433,6 +434,14 @@ class Agent:
         are not part of it: give them to `restore` again.
         """
         return saving.snapshot_of(self.policy, self.driver)
+
+    def checkpoint(self) -> bytes:
+        """The same in less time and memory, for whoever has the arms: bytes that `linoto.resume` reads.
+
+        The features of the arms that it was started with are left out, and arms outside of lists need not
+        catch up. Equal agents may give other bytes.
+        """
+        return saving.snapshot_of(self.policy, self.driver, arms_are_known=True)
 
     def __repr__(self) -> str:
         return f"<agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"

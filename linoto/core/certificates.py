@@ -19,6 +19,7 @@ from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import State
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
+from linoto.core.one_hot import summed_squares
 from linoto.core.opening import opening_budget, spent_text
 from linoto.core.validation import exact, rounded_up
 
@@ -391,7 +392,7 @@ def limits_of(confidence: Confidence, actions: Floats) -> tuple[float, float]:
     """Where the mean rewards of these actions (d, k) lie: as given, or |<theta, a>| <= bound |a|."""
     if confidence.reward_range is not None:
         return confidence.reward_range
-    longest = float(np.sqrt((actions**2).sum(axis=0)).max())
+    longest = float(np.sqrt(summed_squares(actions)).max())
     return -confidence.bound * longest, confidence.bound * longest
 
 
@@ -482,7 +483,7 @@ def contradicts_bound(state: State, bound: float) -> bool:
 
 def bound_excess(state: State, bound: float) -> Floats:
     """(k,) how far each arm's interval from the log lies beyond bound |a|."""
-    possible = bound * np.sqrt((state.actions**2).sum(axis=0))
+    possible = bound * np.sqrt(summed_squares(state.actions))
     half = float(state.run[0]["radius"]) * state.arms[kernels.WIDTH] + kernels.lifts(state)
     mean = state.arms[kernels.MEAN]
     return np.asarray(np.abs(mean) - half - possible)

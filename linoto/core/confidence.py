@@ -280,7 +280,8 @@ def design_spectrum(actions: Floats, offline: Offline) -> Floats:
     units = find_one_hot(actions)
     if units is not None:
         return np.asarray(offline.pulls * units.scales**2)
-    return np.asarray(np.linalg.eigvalsh(actions.T @ (offline.pulls[:, None] * actions)))
+    rows = np.ascontiguousarray(actions, dtype=np.float64)
+    return np.asarray(np.linalg.eigvalsh(rows.T @ (offline.pulls[:, None] * rows)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -302,6 +302,10 @@ class DoublingAgent:
         """Refused: every epoch begins anew from the log and the arms it was started with."""
         raise ValueError(FIXED_ARMS)
 
+    def checkpoint(self) -> bytes:
+        """The same as `snapshot`: an epoch begins anew from the arms."""
+        return self.snapshot()
+
     def snapshot(self) -> bytes:
         """Everything needed to continue, the inner agent's snapshot included."""
         header = {

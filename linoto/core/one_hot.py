@@ -120,4 +120,23 @@ def dense(units: OneHotArms) -> npt.NDArray[np.float64]:
 def squared_lengths(actions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """(k,) |a|^2 of each action."""
     units = find_one_hot(actions)
-    return np.asarray((actions**2).sum(axis=1) if units is None else units.scales**2)
+    if units is not None:
+        return units.scales**2
+    return np.concatenate([(block**2).sum(axis=1) for block in in_float64(actions)])
+
+
+def in_float64(actions: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.float64]]:
+    """Arms (k, d) block by block, in the order in which float64 arrays are."""
+    rows = max(BLOCK // actions.shape[1], 1)
+    for start in range(0, len(actions), rows):
+        yield np.ascontiguousarray(actions[start : start + rows], dtype=np.float64)
+
+
+def summed_squares(features: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """(k,) the same of features (d, k), added one after the other."""
+    if features.dtype == np.float64:
+        return np.asarray((features**2).sum(axis=0))
+    total = np.zeros(features.shape[1])
+    for row in features:
+        total += np.asarray(row, dtype=np.float64) ** 2
+    return total

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core import codec, kernels
-from linoto.core.arrays import Records
+from linoto.core.arrays import Floats, Records
 from linoto.core.drivers.driver import Driver
 from linoto.core.explorers import Rule
 from linoto.core.gates import Gate
@@ -34,10 +35,13 @@ VECTORS_OF_ROUNDS = ("target", "theta", "half", "excess", "normals")  # the othe
 ONLINE_VECTORS_OF_ROUNDS = ("target", "theta", "half")
 
 
-def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any]) -> bytes:
-    """An agent as bytes; what only one call needs, and what is recomputed, is left out."""
+def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any], *, arms_are_known: bool = False) -> bytes:
+    """An agent as bytes; what only one call needs, and what is recomputed, is left out.
+
+    `arms_are_known`: so are the features that it was started with.
+    """
     running = driver.running
-    header, arrays = driver.saved()
+    header, arrays = driver.kept() if arms_are_known else driver.saved()
     header |= {
         "format": SNAPSHOT_FORMAT,
         "policy": codec.encode(policy),
@@ -56,6 +60,14 @@ def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any]) -> bytes:
         if driver.accepted is not None and driver.coin_is_thrown:
             arrays["accepted"] = driver.accepted
     return codec.pack(header, arrays)
+
+
+def digest_of(features: Floats) -> str:
+    """What tells these features (d, k) from all others."""
+    digest = blake2b(repr(features.shape).encode(), digest_size=16)
+    for row in features:
+        digest.update(np.ascontiguousarray(row, dtype=np.float64).data)
+    return digest.hexdigest()
 
 
 def rows_left_out(state: State, params: np.void, gate: Gate, rule: Rule, *, own: bool) -> set[str]:

@@ -8,31 +8,40 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.arrays import Records
 from linoto.core.kernels import Parts, State
 
+HISTORY, OF_REFRESHES = ("steps", "gains", "refreshed"), ("thetas", "roots")
+MADE_ANEW = ("long_rows", "short_rows", "fresh", "scratch")  # of the features, or for one call
+TOGETHER = 64  # arms that do so at a time: fewer take longer each, more let a round wait
+
 
 class Sizes(NamedTuple):
-    """How long lists are at first, and from how many arms on there are any."""
+    """How long lists are at first, from how many arms on there are any, and how long history is."""
 
     short: int = 512
     long: int = 8192
     least_arms: int = 4096
+    memory: int = 32_768
 
-    def of(self, k: int) -> tuple[int, int]:
-        """The short and the long list out of k arms."""
-        long = min(self.long, max(k // 4, 1))
-        return min(self.short, max(long // 4, 1)), long
+    def of(self, d: int, k: int) -> tuple[int, int, int]:
+        """The short and the long list out of k arms, and the rewards kept before arms repeat them in turn."""
+        long = min(max(self.long, k // 32), max(k // 4, 1))
+        memory = max(self.memory, k // 2) * 512 // (512 + d)  # each 512 of them bring a matrix
+        return min(self.short, max(long // 4, 1)), long, max(memory, 1)
 
 
 class Shortlists:
     """The lists of one agent, and what arms outside of them have missed."""
 
-    def __init__(self, state: State, sizes: Sizes, parts: Parts) -> None:
+    def __init__(self, state: State, sizes: tuple[int, int, int], parts: Parts) -> None:
         (d, k), self.books = state.actions.shape, parts[:2]  # the coin's and the ledger's
-        self.arrays = kernels.allocate_lists(k, d, *sizes.of(k))
+        self.sizes, self.arrays = sizes, kernels.allocate_lists(k, d, *sizes[:2])
+        self.memory = sizes[2]
+        self.turn = 0  # arms before this one have repeated the first `memory` rewards
 
     @staticmethod
     def suit(params: Records, state: State, sizes: Sizes) -> bool:
@@ -66,9 +75,81 @@ class Shortlists:
             kernels.list_meet(params, state, self.arrays, arm)
 
     def catch_up(self, params: Records, state: State) -> None:
-        """Let every arm catch up."""
+        """Let every arm catch up; nothing is kept for them any more."""
         if self.arrays.book["steps"].item(0):
-            kernels.list_settle(params, state, self.arrays)
+            kernels.list_settle(params, state, self.arrays, 0, state.actions.shape[1])
+            self.forget(self.arrays.book["steps"].item(0))
+
+    def forget(self, steps: int) -> None:
+        """Keep the first rewards no longer: every arm has repeated them."""
+        h, book, self.turn = self.arrays, self.arrays.book, 0
+        kept, refreshes = int(book["steps"][0]) - steps, int(book["refreshes"][0])
+        gone = int((h.refreshed[:steps] >= 0).sum())
+        for rows, first, left in (
+            *((rows, steps, kept) for rows in (h.steps, h.gains, h.refreshed)),
+            *((rows, gone, refreshes - gone) for rows in (h.thetas, h.roots)),
+        ):
+            rows[:left] = rows[first : first + left].copy()
+        h.refreshed[:kept][h.refreshed[:kept] >= 0] -= gone
+        np.maximum(h.stamps - steps, 0, out=h.stamps)  # those of the short list are written when they leave
+        book["steps"], book["refreshes"] = kept, refreshes - gone
+
+    def take_turns(self, params: Records, state: State) -> None:
+        """Once the history is long, let some arms catch up after each reward, and then forget its first half.
+
+        All at once would let one round wait for as long as thousands of plain ones take.
+        """
+        steps, k = self.arrays.book["steps"].item(0), state.actions.shape[1]
+        due = min((steps - self.memory + 1) * -(-k // self.memory), k)
+        if steps < self.memory or (due < k and due < self.turn + TOGETHER):
+            return
+        kernels.list_settle(params, state, self.arrays, self.turn, due)
+        self.turn = due
+        if due == k:
+            self.forget(self.memory)
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds may be played before arms take their turns."""
+        left: int = self.memory - int(self.book["steps"])
+        return max(left, TOGETHER)
+
+    # -- keeping
+
+    def saved(self, params: Records, state: State) -> dict[str, npt.NDArray[Any]]:
+        """Everything that lists need to go on, with the numbers of the short list in the rows of its arms."""
+        kernels.list_settle(params, state, self.arrays, 0, 0)
+        steps, refreshes = int(self.book["steps"]), int(self.book["refreshes"])
+        lengths = dict.fromkeys(HISTORY, steps) | dict.fromkeys(OF_REFRESHES, refreshes)
+        kept = {name: array for name, array in self.arrays._asdict().items() if name not in MADE_ANEW}
+        kept = {name: array[: lengths.get(name, len(array))] for name, array in kept.items()}
+        found = {f"lists.{name}": np.array(array) for name, array in kept.items()}
+        return found | {"lists.sizes": np.array(self.sizes), "lists.turn": np.array(self.turn)}
+
+    @classmethod
+    def restored(cls, state: State, parts: Parts, arrays: dict[str, npt.NDArray[Any]]) -> Shortlists:
+        """The lists of a state that was kept with them."""
+        short, long, memory = arrays["lists.sizes"].tolist()
+        lists = cls(state, (short, long, memory), parts)
+        room, lists.turn = lists.arrays, int(arrays["lists.turn"])
+        while len(room.steps) < len(arrays["lists.steps"]) or len(room.thetas) < len(arrays["lists.thetas"]):
+            room = kernels.with_history(room)
+        for name, array in room._asdict().items():
+            if name in MADE_ANEW:
+                continue
+            kept = arrays[f"lists.{name}"]
+            if kept.dtype != array.dtype or kept.shape[1:] != array.shape[1:] or len(kept) > len(array):
+                raise ValueError(f"snapshot must hold lists.{name} of {array.shape}, got {kept.shape}")
+            array[: len(kept)] = kept
+        for place, rows, count in (
+            (kernels.LONG, room.long_rows, int(room.book["long"][0])),
+            (kernels.SHORT, room.short_rows, int(room.book["short"][0])),
+        ):
+            rows[:, :count] = state.actions[:, room.members[place, :count]]
+        lists.arrays = room
+        return lists
+
+    # -- rounds
 
     def decide(self, params: Records, state: State, proposal: int) -> int:
         """The arm of the round, or what becomes of a proposal; -1 where plain rounds have to say it."""
@@ -81,23 +162,25 @@ class Shortlists:
     def observe(self, params: Records, state: State, *reward: Any) -> int:
         """Count a reward, unless the lists are full: whether they go on."""
         told = int(kernels.list_observe(params, state, self.arrays, *(*reward, *self.books)))
-        if told != kernels.HISTORY_FULL:
-            return told
-        self.make_room(params, state)
-        return self.observe(params, state, *reward)
+        if told == kernels.HISTORY_FULL:
+            self.make_room(params, state)
+            return self.observe(params, state, *reward)
+        self.take_turns(params, state)
+        return told
 
     def play(self, params: Records, state: State, *rounds: Any) -> tuple[int, int]:
         """Play some of these rounds: how many, and whether the lists go on."""
         count, told = kernels.list_play(params, state, self.arrays, *(*rounds, *self.books))
-        if told != kernels.HISTORY_FULL:
-            return int(count), int(told)
-        self.make_room(params, state)
-        return int(count), kernels.LISTS_GO_ON
+        if told == kernels.HISTORY_FULL:
+            self.make_room(params, state)
+            told = kernels.LISTS_GO_ON
+        self.take_turns(params, state)
+        return int(count), int(told)
 
     def make_room(self, params: Records, state: State) -> None:
-        """More history, until it takes as much memory as the features: then all arms catch up."""
-        d, k = state.actions.shape
-        if self.book["steps"] >= k or self.book["refreshes"] >= max(k // d, 4):
+        """More history; where it would take much more memory than the features, all arms catch up instead."""
+        most = max(self.memory // 64, 8)  # times that all is computed anew: many where rewards are large
+        if self.book["steps"] >= 4 * self.memory or self.book["refreshes"] >= most:
             self.catch_up(params, state)
         else:
             self.arrays = kernels.with_history(self.arrays)

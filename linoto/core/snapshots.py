@@ -15,7 +15,7 @@ import numpy.typing as npt
 from linoto.core import codec, kernels, policies, research
 from linoto.core.agent import Agent
 from linoto.core.arm_changes import ArmChange, composition_after
-from linoto.core.arrays import Bools, Records
+from linoto.core.arrays import Bools, Floats, Records
 from linoto.core.codec import foreign_types
 from linoto.core.coins import KeyedCoins, decode_coins
 from linoto.core.confidence import Confidence
@@ -41,9 +41,9 @@ from linoto.core.parameters import params_for_rounds
 from linoto.core.protocols import Composition, Policy
 from linoto.core.rails import Rails
 from linoto.core.running import Running
-from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, lasting_rows
+from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, digest_of, lasting_rows
 from linoto.core.tickets import Tickets
-from linoto.core.validation import as_actions
+from linoto.core.validation import as_actions, stays_float32
 
 KNOWN: dict[str, type] = {
     cls.__name__: cls
@@ -113,6 +113,16 @@ def from_dict(data: dict[str, Any], *, stored: bool = False) -> Any:
     return codec.decode(data, KNOWN, stored=stored)
 
 
+def resume(blob: bytes, actions: npt.ArrayLike) -> Any:
+    """The agent whose `checkpoint()` or `snapshot()` this is; `actions` are those it was started with."""
+    arms = as_actions(actions)
+    agent, header = restored(blob, arms, None, None)
+    k, d = arms.shape
+    if "first_arms" not in header and not same_arms(arms, agent.actions[:k, :d]):
+        raise ValueError("actions must be the arms that the agent was started with, got another arm set")
+    return agent
+
+
 def restore(
     blob: bytes,
     actions: npt.ArrayLike | None = None,
@@ -125,6 +135,20 @@ def restore(
     Give `policy` where it has an explorer of your own, and `features` where the agent was started with some:
     a snapshot holds no code.
     """
+    agent, header = restored(blob, None, policy, features)
+    kind, takes = KINDS[header["agent"]]
+    for name, value in {"features": features, "actions": actions}.items():
+        if value is not None and name != takes:
+            raise ValueError(f"{name} must be None for the snapshot of {kind}")
+    if actions is not None and not same_arms(as_actions(actions), agent.actions):
+        raise ValueError("actions must be the arms of the snapshot, got another arm set")
+    return agent
+
+
+def restored(
+    blob: bytes, first: Floats | None, policy: Policy | None, features: Features | None
+) -> tuple[Any, dict[str, Any]]:
+    """The agent that was kept, and its header; `first` (k, d) are the arms of a checkpoint."""
     readers: dict[str, Callable[..., Any]] = {
         "linear": restore_fixed,
         "doubling": restore_doubling,
@@ -133,18 +157,28 @@ def restore(
     }
     try:
         header, arrays = read_snapshot(blob)
-        agent = readers[header["agent"]](header, arrays, policy)
+        if "first_arms" in header:
+            arrays["actions"] = with_first_arms(header["first_arms"], arrays, first)
+        return readers[header["agent"]](header, arrays, policy), header
     except ValueError:
         raise
     except Exception as error:  # zip, npy, JSON and the generators each complain in their own way
         raise ValueError("snapshot must be bytes written by agent.snapshot(), got something else") from error
-    kind, takes = KINDS[header["agent"]]
-    for name, value in {"features": features, "actions": actions}.items():
-        if value is not None and name != takes:
-            raise ValueError(f"{name} must be None for the snapshot of {kind}")
-    if actions is not None and not same_arms(as_actions(actions), agent.actions):
-        raise ValueError("actions must be the arms of the snapshot, got another arm set")
-    return agent
+
+
+def with_first_arms(digest: str, arrays: Arrays, first: Floats | None) -> Floats:
+    """(d, k) the features of all arms: those that a checkpoint left out, and those that came later."""
+    if first is None:
+        raise ValueError("snapshot must hold its arms, got a checkpoint: resume reads it with the arms")
+    if digest_of(first.T) != digest:
+        raise ValueError("actions must be the arms that the agent was started with, got another arm set")
+    later = arrays["actions"]
+    if later.shape[1] == 0:
+        return first.T
+    features = np.zeros((len(later), len(first) + later.shape[1]))
+    features[: first.shape[1], : len(first)] = first.T
+    features[:, len(first) :] = later
+    return features
 
 
 def read_snapshot(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -194,7 +228,7 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
     state = restored_state(rows, header["format"], needed, shifted=composition.assumed.shift > 0)
     squares = arrays.get("reward_squares")
     known = squares if header.get("by_squares", False) else None  # older versions bounded nothing by them
-    params = composition.params(kernels.actions_of(state), offline_of(state, known))
+    params = composition.params(kernels.actions_in(state), offline_of(state, known))
     if params[0]["explorer"] >= kernels.UCB1:
         kernels.tally(params, state)
     driver = FixedArms(
@@ -205,6 +239,9 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
         changes=changes,
     )
     driver.accepted = accepted_arms(arrays, driver.k)
+    driver.first_arms = header.get("first_arms", "")
+    if "lists.book" in arrays:
+        driver.listing.resume(arrays)
     return Agent(policy, driver)
 
 
@@ -268,7 +305,8 @@ def restored_state(arrays: Arrays, format: int, special: Set[str], *, shifted: b
     `special` rows are those that its gate, its explorer or its changes of arms need besides.
     """
     actions = arrays.get("actions", np.zeros(0))
-    if actions.ndim != 2 or 0 in actions.shape or actions.dtype != np.float64:
+    kind_fits = actions.dtype == np.float64 or stays_float32(actions.T)
+    if actions.ndim != 2 or 0 in actions.shape or not kind_fits:
         raise ValueError(f"snapshot must hold the actions of an agent, got shape {actions.shape}")
     units = units_of(arrays)
     more = "square.clicks" in arrays

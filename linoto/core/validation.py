@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints
-from linoto.core.one_hot import compact_form
+from linoto.core.one_hot import compact_form, in_float64
 
+MANY = 4096  # arms, from which on float32 features stay so
 LARGEST = 1e100  # squared length of all arms of a round
 
 
@@ -61,6 +62,24 @@ def as_counts(name: str, value: Any) -> Ints:
     if (array > 2**53).any():
         raise ValueError(f"{name} must be at most 2**53, got {array.max():g}")
     return array.astype(np.int64)
+
+
+def stays_float32(value: Any) -> bool:
+    """Whether features are kept as they are given: many, in half the memory. Numbers made of them are not."""
+    if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.ndim != 2:
+        return False
+    k, d = value.shape
+    return bool(k >= MANY and 0 < d < k)
+
+
+def check_finite(actions: Any) -> None:
+    """Refuse a number that is none, wherever it is."""
+    before = 0
+    for block in in_float64(actions):
+        if not np.isfinite(block).all():
+            row, column = np.argwhere(~np.isfinite(block))[0].tolist()
+            raise ValueError(f"actions must be finite, got {block[row, column]} at {[before + row, column]}")
+        before += len(block)
 
 
 def as_actions(value: Any) -> Floats:

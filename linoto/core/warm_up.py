@@ -95,7 +95,7 @@ def warm_up_lists(coin: Part = None, ledger: Part = None) -> None:
         kernels.list_observe(params, state, lists, 0, False, 0.0, 0.0, False, coin, ledger)
         kernels.list_commit(params, state, lists, 0, False, coin, ledger)
         kernels.list_meet(params, state, lists, 0)
-        kernels.list_settle(params, state, lists)
+        kernels.list_settle(params, state, lists, 0, 1)
         world = np.zeros((1, 1)), np.zeros(1, np.int64), 0, np.zeros(1), False, 0.0, np.zeros(1)
         randoms = np.empty((1, 0)), np.zeros((1, 2))
         played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)

@@ -32,7 +32,7 @@ from linoto.core.drivers.fixed import FixedArms
 from linoto.core.kernels import lists as list_kernels
 from linoto.core.shortlists import Sizes
 
-SMALL = Sizes(short=12, long=48, least_arms=1)
+SMALL = Sizes(short=12, long=48, least_arms=1, memory=256)
 POLICIES: dict[str, Any] = {
     "LinUCB": LinUCB(),
     "LinUCB at scale 1": LinUCB(scale=1.0),
@@ -62,7 +62,7 @@ BOOKS: dict[str, Any] = {  # policies whose gates keep books besides the estimat
         confidence=Confidence(reward_range=(-3.0, 3.0), noise="bounded"),
     ),
 }
-TINY = Sizes(short=4, long=16, least_arms=1)
+TINY = Sizes(short=4, long=16, least_arms=1, memory=8)
 
 
 def driver_of(agent: Agent) -> FixedArms:
@@ -300,6 +300,28 @@ def test_a_good_log_leaves_most_arms_untouched() -> None:
     assert lists is not None and lists.book["work"] < 0.1 * 3000 * agent.k
 
 
+@pytest.mark.parametrize("name", ["LinUCB", "LinOtO", "Gated"])
+def test_arms_catch_up_in_turn_once_the_history_is_long(name: str) -> None:
+    """No 500 rounds repeat more than 1.5 rewards for each arm and round, two thirds of a plain round each."""
+    world = World(22, k=600)
+    listed, plain = world.agents(POLICIES[name])
+    repeated, longest, before = [], 0, np.zeros(600, dtype=np.int64)
+    for t, draw in enumerate(world.noise(1500)):
+        for agent in (listed, plain):
+            arm = agent.select()
+            agent.update(arm, world.means[arm] + draw)
+        lists = listed.running.lists
+        assert lists is not None
+        first = int(listed.rewards) - int(lists.book["steps"])  # rewards that are forgotten
+        now = lists.arrays.stamps + first
+        repeated.append(int(np.maximum(now - before, 0)[lists.arrays.places < 0].sum()) if t else 0)
+        before, longest = np.maximum(now, before), max(longest, int(lists.book["steps"]))
+    in_a_row = np.convolve(repeated, np.ones(500), mode="valid")
+    assert in_a_row.max() <= 1.5 * 500 * 600 and longest <= 2 * lists.memory
+    assert in_a_row[-1] > 0.5 * 500 * 600  # they do take turns
+    check_same(listed, plain)
+
+
 def test_lists_that_do_not_pay_end_and_are_tried_later_and_later() -> None:
     """Arms of which nothing is known: every reward changes every score."""
     rng = np.random.default_rng(15)
@@ -436,3 +458,46 @@ def left_out(h: kernels.Lists, k: int) -> list[Ints]:
     long, short = h.book[0]["long"], h.book[0]["short"]
     members = h.members[kernels.LONG, :long]
     return [np.setdiff1d(np.arange(k), members), np.setdiff1d(members, h.members[kernels.SHORT, :short])]
+
+
+@pytest.mark.parametrize("name", ["LinUCB", "LinOtO", "Gated"])
+def test_a_checkpoint_goes_on_with_the_same_bits_and_lets_no_arm_catch_up(name: str) -> None:
+    world = World(23)
+    listed, plain = world.agents(POLICIES[name])
+    for turn in range(3):
+        check_same_rounds(listed, plain, world, 190 + turn)
+        listed.select()
+        blob, lists = listed.checkpoint(), listed.running.lists
+        assert lists is not None
+        steps, listed = int(lists.book["steps"]), linoto.resume(blob, world.actions)
+        lists = listed.running.lists
+        assert lists is not None and lists.book["steps"] == steps > 0 and listed.checkpoint() == blob
+    check_same_rounds(listed, plain, world, 100)
+    check_same(listed, plain)
+
+
+def test_a_checkpoint_holds_no_features_but_those_of_arms_that_came_later() -> None:
+    world = World(24, d=60)
+    agent, _ = world.agents(LinUCB())
+    agent.play(world.means, world.noise(40))
+    more = np.hstack([World(25, k=3, d=60).actions, np.eye(3, 2)])
+    agent.add_arms(more)
+    agent.remove_arms([7])
+    agent.update(agent.decide(), 0.3)
+    again = linoto.resume(agent.checkpoint(), world.actions)
+    assert again.snapshot() == agent.snapshot()
+    np.testing.assert_array_equal(again.actions, agent.actions)
+    assert linoto.resume(agent.snapshot(), world.actions).snapshot() == agent.snapshot()
+    driver_of(agent).listing.use(None)
+    assert len(agent.checkpoint()) < len(agent.snapshot()) - 0.9 * world.actions.nbytes
+
+
+def test_a_checkpoint_is_refused_without_its_arms() -> None:
+    world = World(26)
+    agent, _ = world.agents(LinUCB())
+    blob = agent.checkpoint()
+    with pytest.raises(ValueError, match="resume reads it"):
+        linoto.restore(blob)
+    for kept in (blob, agent.snapshot()):
+        with pytest.raises(ValueError, match="the arms that the agent was started with"):
+            linoto.resume(kept, world.actions + 1e-9)

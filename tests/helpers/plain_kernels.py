@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linoto.core import kernels
+from linoto.core import calls, kernels
 from linoto.core.drivers import fixed, listing
 from linoto.core.kernels import Lists
 from linoto.core.plain_python import in_python, with_attributes
@@ -38,6 +38,8 @@ def in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
         module = import_module(f"{kernels.__name__}.{file}")
         for name in names:
             monkeypatch.setattr(kernels, name, uncompiled(getattr(module, name), files), raising=False)
+    monkeypatch.setattr(calls, "ENTRIES", {})
+    monkeypatch.setattr(calls, "entry_of", lambda kernel, *_: kernel)
     for place, names in ((fixed, ("warm_up", "warm_up_loop")), (listing, ("warm_up_lists",))):
         for name in names:
             monkeypatch.setattr(place, name, lambda *_: None)

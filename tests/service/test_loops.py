@@ -443,14 +443,52 @@ def test_what_is_tried_is_another_arm_than_the_safe_choice(fallback: Any) -> Non
     assert views.history(loop).points[-1].tried == view.tried
 
 
-def test_a_loop_of_many_arms_looks_at_each_so_that_no_snapshot_waits_for_them() -> None:
-    k, rng = 4100, np.random.default_rng(0)
-    arms = [Arm(name=str(arm), features=rng.random(2).tolist()) for arm in range(k)]
-    log = LogStatistics(pulls=[1] * k, reward_sums=[0.5] * k)
-    loop = fresh(policy=linoto.LinUCB(), arms=arms, offline=log)
-    again = fresh(policy=linoto.LinUCB(), arms=arms, offline=log)
-    again.restore(loop.snapshot()[0], linoto.restore(loop.agent.snapshot()))
-    for one in (loop, again):
-        agent: Any = one.agent
-        list(play(one, 1, [0.5] * k))
-        assert agent.running.lists is None and agent.driver.listing.next_try is None
+def many_arms(k: int = 4100) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    names = [*"abc", *map(str, range(3, k))]
+    arms = [Arm(name=name, features=rng.random(3).tolist()) for name in names]
+    return {"arms": arms, "offline": LogStatistics(pulls=[1] * k, reward_sums=rng.random(k).tolist())}
+
+
+def test_a_loop_of_many_arms_goes_on_from_any_snapshot_and_none_lets_its_arms_catch_up(
+    any_place: Place,
+) -> None:
+    clock = FakeClock()
+    with opened(any_place, clock=clock, snapshot_every=7) as service:
+        create(service, policy=linoto.LinUCB(), window=10.0, **many_arms())
+        run_mixed_traffic(service, clock, 30)
+        lists = service.loops.get("loop").agent.running.lists  # type: ignore[union-attr]
+        assert lists is not None and lists.book["steps"] > 7 and service.loops.get("loop").snapshot_seq > 0
+    with opened(any_place, clock=clock, snapshot_every=7) as service:
+        agent: Any = service.loops.get("loop").agent
+        assert agent.running.lists.book["steps"] == lists.book["steps"]
+        run_mixed_traffic(service, clock, 20)
+        assert len(set(digests(service))) == 1
+
+
+def test_a_snapshot_of_a_loop_holds_no_features_of_its_arms() -> None:
+    loop = fresh(policy=linoto.LinUCB(), **many_arms())
+    bare, whole = len(loop.snapshot()[1]), len(loop.agent.snapshot())
+    assert whole - bare >= 0.99 * 4100 * 3 * 8
+
+
+def test_the_most_played_of_many_arms_are_listed_without_a_look_at_the_others() -> None:
+    loop = fresh(policy=linoto.LinUCB(), **many_arms())
+    list(play(loop, 60, [0.5] * 4100))
+    agent: Any = loop.agent
+    steps = int(agent.running.lists.book["steps"])
+    shown = arm_views(loop, 5)
+    assert agent.running.lists.book["steps"] == steps > 0 and shown[0].plays == max(loop.state.plays)
+    every = {arm.name: arm for arm in arm_views(loop)}
+    assert agent.running.lists.book["steps"] == 0 and [every[arm.name] for arm in shown] == shown
+
+
+@pytest.mark.parametrize(
+    "policy", [THOMPSON, linoto.Doubling(policy=linoto.LinUCB())], ids=["draws", "epochs"]
+)
+def test_a_loop_whose_decisions_ask_about_all_arms_keeps_no_lists(policy: Any) -> None:
+    loop = fresh(policy=policy, **many_arms())
+    agent: Any = loop.agent
+    inner = getattr(agent, "inner", agent)
+    list(play(loop, 1, [0.5] * 4100))
+    assert inner.running.lists is None and inner.driver.listing.next_try is None

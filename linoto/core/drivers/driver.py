@@ -401,6 +401,10 @@ class Driver(ABC, Generic[Q]):
     def amended(self, certificate: Certificate) -> Certificate:
         """A certificate from before the first round with what changes of the arms did to it since."""
 
+    def kept(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """What a checkpoint holds of it: all that a snapshot does, but for what is known where it lies."""
+        return self.saved()
+
     @abstractmethod
     def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """What a snapshot holds of it, as JSON data and as arrays."""

@@ -30,7 +30,7 @@ from linoto.core.playing import Rounds, World, as_world, ask_in_world, check_rew
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.rails import Rails, Values, share_of
 from linoto.core.running import Running
-from linoto.core.saving import lasting_arrays, rows_left_out
+from linoto.core.saving import digest_of, lasting_arrays, rows_left_out
 from linoto.core.tickets import Ticket
 from linoto.core.validation import as_arm, as_counts
 from linoto.core.warm_up import warm_up, warm_up_loop
@@ -63,7 +63,7 @@ class FixedArms(Driver[Bools | None]):
         self.calls = Calls(self.parts)
         fallback = int(running.params[0]["fallback"])
         self.plays_mixture = fallback in (kernels.MIXTURE, kernels.CERTIFIED)  # always, or at times
-        self.looks_at_all = False
+        self.looks_at_all, self.first_arms = False, ""
         self.listing = Listing(running, self.parts, is_possible=running.rails is None and not self.own)
         if not is_only_looking():
             warm_up(self.parts)
@@ -212,7 +212,7 @@ class FixedArms(Driver[Bools | None]):
                 running.lists.meet(running.params, running.held, arm)
         held, run, before = running.held, running.held.run, running.held.run["restricted"].copy()
         alone = held._replace(
-            actions=np.ascontiguousarray(held.actions[:, arms]),
+            actions=np.ascontiguousarray(held.actions[:, arms], dtype=np.float64),
             arms=np.ascontiguousarray(held.arms[:, arms]),
             counts=np.ascontiguousarray(held.counts[:, arms]),
         )
@@ -420,7 +420,7 @@ class FixedArms(Driver[Bools | None]):
             stop = min(start + block, draws.size)
             randoms = self.random_rows(stop - start), self.coin_rows(stop - start)
             while start < stop:
-                part = slice(start, start + self.listing.most_plain_rounds(stop - start))
+                part = slice(start, start + self.listing.most_rounds(stop - start))
                 drawn = [rows[start - stop :][: part.stop - start] for rows in randoms]
                 played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
                 in_world = world.means, world.starts, world.first + start, draws[part], world.bernoulli, low
@@ -551,7 +551,7 @@ class FixedArms(Driver[Bools | None]):
         known = (float(running.params[0][name]) for name in ("ridge", "precision"))
         state = arm_changes.grown(running.state, new, *known)
         log = offline_of(state, squares)
-        params = composition.params(kernels.actions_of(state), log)  # refuses what cannot work
+        params = composition.params(kernels.actions_in(state), log)  # refuses what cannot work
         self.draw_for_new(change, state)
         if running.rails is not None:
             running.rails.grow(np.arange(running.state.vectors.shape[1]), state.vectors.shape[1])
@@ -633,6 +633,11 @@ class FixedArms(Driver[Bools | None]):
         upper = read(kernels.MEAN, index) + self.radius * read(kernels.WIDTH, index)
         return read(kernels.LCB, index), upper
 
+    def mean(self, arm: Any) -> float:
+        """The estimate of the mean reward of one arm."""
+        self.interval(arm)  # lets it catch up
+        return float(self.running.held.arms.item(kernels.MEAN, as_arm(arm, self.k)))
+
     def bounds(self, decision: Decision) -> tuple[float, float]:
         return self.interval(decision.arm)
 
@@ -711,15 +716,13 @@ class FixedArms(Driver[Bools | None]):
         return offline_of(self.running.held, self.reward_squares)
 
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
-        k = self.k - sum(len(change.added) for change in self.changes)
-        d = self.running.held.vectors.shape[1] - sum(change.features for change in self.changes)
-        log, squares = self.offline, self.reward_squares
+        (k, d), log, squares = self.first_shape, self.offline, self.reward_squares
         first = Offline(
             pulls=log.pulls[:k],
             reward_sums=log.reward_sums[:k],
             reward_squares=None if squares is None else squares[:k],
         )
-        found: Certificate = policy.certificate(self.actions[:k, :d], first)
+        found: Certificate = policy.certificate(kernels.actions_in(self.running.held)[:k, :d], first)
         return found
 
     def amended(self, certificate: Certificate) -> Certificate:
@@ -728,8 +731,31 @@ class FixedArms(Driver[Bools | None]):
     def situation(self) -> Situation:
         return Situation(**self.promising(), state=self.running.state, offline=self.offline)
 
+    def kept(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        running = self.running
+        if running.run["one_hot"]:
+            return self.saved()
+        lists = {} if running.lists is None else running.lists.saved(running.params, running.held)
+        header, arrays = self.saved_of(running.held)
+        k, d = self.first_shape
+        if not self.first_arms:
+            self.first_arms = digest_of(running.held.actions[:d, :k])
+        header["first_arms"] = self.first_arms
+        return header, arrays | lists | {"actions": running.held.actions[:, k:]}
+
+    @property
+    def first_shape(self) -> tuple[int, int]:
+        """How many arms it was started with, and how many features they had."""
+        came = sum(len(change.added) for change in self.changes)
+        grown = sum(change.features for change in self.changes)
+        return self.k - came, self.running.held.vectors.shape[1] - grown
+
     def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        state, params = self.running.state, self.running.params[0]
+        return self.saved_of(self.running.state)
+
+    def saved_of(self, state: State) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """What is kept of a state."""
+        params = self.running.params[0]
         header: dict[str, Any] = {"agent": "linear", "names": self.names}
         arrays = lasting_arrays(state, rows_left_out(state, params, self.gate, self.rule, own=self.own))
         squares = self.reward_squares

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy.typing as npt
+
 from linoto.core import kernels
 from linoto.core.kernels import Parts
 from linoto.core.running import Running
@@ -39,13 +41,18 @@ class Listing:
         if running.lists is not None or self.next_try is None or running.rewards < self.next_try:
             return running.lists
         assert self.sizes is not None
-        lists = Shortlists(running.held, self.sizes, self.parts)
+        lists = Shortlists(running.held, self.sizes.of(*running.held.actions.shape), self.parts)
         warm_up_lists(self.parts.coin, self.parts.ledger)
         if lists.begin(running.params, running.held):
             running.lists = lists
         else:
             self.give_up()
         return running.lists
+
+    def resume(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Go on with lists that were kept; arms outside of them have not caught up."""
+        warm_up_lists(self.parts.coin, self.parts.ledger)
+        self.running.lists = Shortlists.restored(self.running.held, self.parts, arrays)
 
     def end(self) -> None:
         """Plain rounds from here on: every arm catches up first."""
@@ -88,8 +95,10 @@ class Listing:
             self.give_up()
         return told != kernels.LISTS_FULL
 
-    def most_plain_rounds(self, rounds: int) -> int:
-        """How many of so many rounds are played before lists are tried."""
+    def most_rounds(self, rounds: int) -> int:
+        """How many of so many rounds are played before lists are tried, or have something else to do."""
+        if self.running.lists is not None:
+            return min(rounds, self.running.lists.most_rounds)
         if self.next_try is None or self.next_try <= self.running.rewards:
             return rounds
         return min(rounds, self.next_try - self.running.rewards)

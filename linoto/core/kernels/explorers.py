@@ -293,7 +293,7 @@ def square_lengths(s: State, out: Floats) -> None:
     for i in range(s.actions.shape[0]):
         x = s.actions[i]
         for a in range(out.size):
-            out[a] += x[a] * x[a]
+            out[a] += float(x[a]) * float(x[a])  # features may be float32
 
 
 @inner

@@ -540,7 +540,7 @@ def empty_state(
         squares, rows = 2 * squares + len(SHIFT_SQUARES), 2 * rows + len(SHIFT_ARMS)
     states = 2 if shifted else 1
     state = State(
-        actions=np.ascontiguousarray(actions.T) if units is None else np.array(units.scales[None, :]),
+        actions=features_of(actions) if units is None else np.array(units.scales[None, :]),
         square=np.zeros((squares + more, d if units is None else 1, d)),
         vectors=np.zeros((states * len(VECTOR_ROWS) + more, d)),
         arms=np.zeros((rows, k)),
@@ -552,10 +552,28 @@ def empty_state(
     return state
 
 
+def features_of(actions: Floats) -> Floats:
+    """(d, k) the features of these arms (k, d): owned, or read-only memory of somebody's file.
+
+    Where they are float32 they stay so, and are read-only: kernels are compiled once more for that.
+    """
+    features = np.ascontiguousarray(actions.T)
+    if features.dtype != np.float64:
+        if actions.flags.writeable and np.may_share_memory(features, actions):
+            features = features.copy()
+        features.flags.writeable = False
+    return features
+
+
+def actions_in(s: State) -> Floats:
+    """The same as `actions_of`, without a copy where features are float32."""
+    return actions_of(s) if s.actions.dtype == np.float64 else s.actions.T
+
+
 def actions_of(s: State) -> Floats:
     """(k, d) the arms; of one-hot ones the compact form, where there is one."""
     if s.run[0]["one_hot"] == 0:
-        return np.array(s.actions.T, order="C")  # a copy, with one arm or one feature too
+        return np.array(s.actions.T, np.float64, order="C")  # a copy, with one arm or one feature too
     return dense(OneHotArms(s.arms[PLACE].astype(np.int64), s.actions[0], s.vectors.shape[1]))
 
 

@@ -154,7 +154,7 @@ def begin(
     for a in range(k):
         square = 0.0
         for i in range(rows):
-            square += s.actions[i, a] ** 2
+            square += float(s.actions[i, a]) * float(s.actions[i, a])
         r.longest = max(r.longest, square)
     if shift is not None:
         begin_online(params, s, own, extras)

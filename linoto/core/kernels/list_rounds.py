@@ -242,10 +242,27 @@ def bound_scores(
     p: Any, s: State, h: Lists, level: int, begin: int, end: int, terms: Terms, gated: bool
 ) -> None:
     """At least what arms can score that are not in the short list; -inf where the gate affords none of it."""
-    r, b, d = s.run[0], h.book[0], s.vectors.shape[1]
-    rows, score, room, row = s.actions, s.arms[SCORE], s.arms[ROOM], s.arms[CROSS]
+    at, of = (level, begin, end), (terms, gated)
     if level == 1:
-        rows, score, room, row = h.long_rows, h.fresh[F_MEAN], h.fresh[F_WIDTH], h.fresh[F_ROW]
+        numbers = h.fresh[F_MEAN], h.fresh[F_WIDTH], h.fresh[F_ROW]
+        bound_rows(p, s, h, h.long_rows, numbers, at, of)
+    else:  # another kind of array, where features are float32
+        bound_rows(p, s, h, s.actions, (s.arms[SCORE], s.arms[ROOM], s.arms[CROSS]), at, of)
+
+
+@inner
+def bound_rows(
+    p: Any,
+    s: State,
+    h: Lists,
+    rows: Floats,  # (d, n) the features of these arms
+    numbers: tuple[Floats, Floats, Floats],  # (n,) out: the bound on the score; scratch
+    at: tuple[int, int, int],  # level, begin, end
+    of: tuple[Terms, bool],
+) -> None:
+    """The same from the features of the level."""
+    (score, room, row), (level, begin, end), (terms, gated) = numbers, at, of
+    r, b, d = s.run[0], h.book[0], s.vectors.shape[1]
     margin, grown = max(variance_error(s), b.margin), b.spreads[0] * (1.0 + 1e-9)
     combine_part(rows, s.vectors[THETA], 0, d, score, begin, end)
     if gated:

@@ -158,14 +158,11 @@ def write_back(s: State, h: Lists) -> None:
 
 
 @compiled
-def list_settle(params: Records, s: State, h: Lists) -> None:
-    """Let every arm catch up: its rows are those of plain rounds. The lists stay, the history is empty."""
-    k = s.actions.shape[1]
+def list_settle(params: Records, s: State, h: Lists, first: int, last: int) -> None:
+    """Let the arms from `first` to `last` catch up: their rows are those of plain rounds."""
     write_back(s, h)
-    for begin in range(0, k, BLOCK):
-        catch_up_block(params[0], s, h, begin, min(begin + BLOCK, k))
-    h.stamps[:] = 0
-    h.book[0].steps = h.book[0].refreshes = 0
+    for begin in range(first, last, BLOCK):
+        catch_up_block(params[0], s, h, begin, min(begin + BLOCK, last))
 
 
 @compiled

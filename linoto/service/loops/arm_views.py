@@ -10,11 +10,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from linoto.core.arrays import Floats
+from linoto.core.agent import Agent
+from linoto.core.arrays import Floats, Ints
 from linoto.core.codec import finite
 from linoto.service.loops.lift import Limits
 from linoto.service.loops.limits import Sum, mean_intervals
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.spec import LoopAgent
 from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.views import know_intervals, mean_interval
 
@@ -69,11 +71,12 @@ def metric_mean(totals: RewardTotals, limits: Limits) -> MetricMean:
 
 
 class ArmNumbers(NamedTuple):
-    """What is known of every arm at one moment; all but `metrics` (k,)."""
+    """What is known of some arms at one moment, in this order; all but `metrics` (n,)."""
 
     metrics: list[MetricNumbers]
+    arms: list[int]
     names: list[str]
-    plays: list[int]
+    plays: Any
     pending: Any
     logged: Any
     means: Floats
@@ -81,16 +84,12 @@ class ArmNumbers(NamedTuple):
     ucb: Floats
     present: Any
 
-    def rows(self, limit: int | None = None) -> list[ArmView]:
-        """Every arm, in the order of the loop; or the most played ones first, and removed ones last."""
-        order = list(range(len(self.plays)))
-        if limit is not None:
-            ranks = -self.means, -self.logged, -np.array(self.plays), ~self.present
-            order = np.lexsort(ranks)[:limit].tolist()
+    def rows(self) -> list[ArmView]:
+        """The same as rows."""
         return [
             ArmView(
                 name=self.names[i],
-                plays=self.plays[i],
+                plays=int(self.plays[i]),
                 pending=int(self.pending[i]),
                 logged=int(self.logged[i]),
                 mean=finite(self.means[i]),
@@ -99,7 +98,7 @@ class ArmNumbers(NamedTuple):
                 present=bool(self.present[i]),
                 metrics=had,
             )
-            for i, had in zip(order, metrics_of_arms(self.metrics, order), strict=True)
+            for i, had in enumerate(metrics_of_arms(self.metrics, self.arms))
         ]
 
 
@@ -111,12 +110,13 @@ class ItemNumbers(NamedTuple):
     limits: Limits | None
     removed: frozenset[int]
     metrics: list[MetricNumbers]
+    limit: int | None
 
-    def rows(self, limit: int | None = None) -> list[ArmView]:
+    def rows(self) -> list[ArmView]:
         """Every item, in the order of the loop; or the most played ones first, and removed ones last."""
         order = list(range(len(self.names)))
-        if limit is not None:
-            order = sorted(order, key=lambda i: (i in self.removed, -self.totals[i].plays))[:limit]
+        if self.limit is not None:
+            order = sorted(order, key=lambda i: (i in self.removed, -self.totals[i].plays))[: self.limit]
         know_intervals((self.totals[i], self.limits) for i in order)
         return [self.row(*each) for each in zip(order, metrics_of_arms(self.metrics, order), strict=True)]
 
@@ -137,35 +137,59 @@ class ItemNumbers(NamedTuple):
         )
 
 
-def arm_numbers(loop: Loop) -> ArmNumbers | ItemNumbers:
-    """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
+def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumbers:
+    """The numbers of now, which later events do not change: rows can be made of them elsewhere.
+
+    Every arm, in the order of the loop; or so many, the most played ones first, and removed ones last.
+    """
     metrics = [
         MetricNumbers(name, loop.metrics[name].guardrail.reward_range, deepcopy(kept.arms))
         for name, kept in loop.state.metrics.items()
     ]
     if loop.state.items:
         totals = [replace(totals) for totals in loop.state.items]
-        return ItemNumbers(loop.names, totals, loop.limits, loop.arms.removed(), metrics)
-    agent = loop.agent
-    since = loop.state.since_drift
-    known = (agent.means, agent.lcb, agent.ucb) if since is None else means_since(loop, since)
-    found = (agent.pending, agent.offline.pulls, *known, agent.present)
-    return ArmNumbers(metrics, loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))
+        return ItemNumbers(loop.names, totals, loop.limits, loop.arms.removed(), metrics, limit)
+    agent, since, plays = loop.agent, loop.state.since_drift, np.array(loop.state.plays)
+    logged, present, arms = agent.offline.pulls, agent.present, np.arange(plays.size)
+    if limit is not None:
+        arms = np.lexsort((-logged, -plays, ~present))[:limit]
+    shown = arms.tolist()
+    mean, lcb, ucb = estimates(agent, arms) if since is None else means_since(loop, since)[:, arms]
+    return ArmNumbers(
+        metrics=metrics,
+        arms=shown,
+        names=[loop.names[arm] for arm in shown],
+        plays=plays[arms],
+        pending=agent.pending[arms],
+        logged=logged[arms],
+        means=mean,
+        lcb=lcb,
+        ucb=ucb,
+        present=present[arms],
+    )
 
 
-def means_since(loop: Loop, since: dict[int, RewardTotals]) -> tuple[Floats, Floats, Floats]:
-    """(k,) means and the ends of their intervals, by what was earned since the drift alarm; NaN: not known.
+def estimates(agent: LoopAgent, arms: Ints) -> Floats:
+    """(3, n) mean, lcb and ucb of some arms; of few among many, no other arm is looked at."""
+    if arms.size == agent.k or not isinstance(agent, Agent):
+        return np.array([agent.means, agent.lcb, agent.ucb])[:, arms]
+    known = [(agent.mean(arm), *agent.interval(arm)) for arm in arms.tolist()]
+    return np.array(known).reshape(-1, 3).T
+
+
+def means_since(loop: Loop, since: dict[int, RewardTotals]) -> Floats:
+    """(3, k) means and the ends of their intervals, by what was earned since the drift alarm; NaN: not known.
 
     An interval needs a range of rewards: few plays of each arm are no ground for a normal one.
     """
-    means, lower, upper = (np.full(len(loop.names), np.nan) for _ in range(3))
+    found = means, lower, upper = np.full((3, len(loop.names)), np.nan)
     known = {arm: (rewards, n, squares) for arm, (n, rewards, squares) in earned_by(loop, since) if n}
     for arm, (rewards, n, _) in known.items():
         means[arm] = rewards / n
     if loop.limits is not None and known:
         ends = mean_intervals([Sum(*each, loop.limits) for each in known.values()])
         lower[list(known)], upper[list(known)] = np.array(ends).T
-    return means, lower, upper
+    return np.array(found)
 
 
 def earned_by(loop: Loop, since: dict[int, RewardTotals]) -> Iterator[tuple[int, tuple[int, float, float]]]:
@@ -177,4 +201,4 @@ def earned_by(loop: Loop, since: dict[int, RewardTotals]) -> Iterator[tuple[int,
 
 def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:
     """The arms of now."""
-    return arm_numbers(loop).rows(limit)
+    return arm_numbers(loop, limit).rows()

@@ -50,6 +50,16 @@ class LoopArms(ABC):
     def start(self, spec: LoopSpec) -> LoopAgent:
         """The agent of a canonical spec, before its first decision."""
 
+    def prepare(self, agent: LoopAgent) -> None:
+        """Let an agent work for a loop: an event is what was decided, and nobody hands in another."""
+        agent.trust_decisions()
+        if not self.keeps_lists(agent):
+            agent.look_at_every_arm()
+
+    def keeps_lists(self, agent: LoopAgent) -> bool:
+        """Whether its decisions may leave arms out that cannot be the best."""
+        return False
+
     @abstractmethod
     def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent | None:
         """The agent of a snapshot; None where it has other arms."""

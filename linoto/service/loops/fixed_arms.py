@@ -18,8 +18,8 @@ from linoto.core.confidence import why_noise_refuted
 from linoto.core.doubling import DoublingAgent
 from linoto.core.hints import shortened_list
 from linoto.core.offline import Offline
-from linoto.core.one_hot import find_one_hot, one_hot, recognising, same_arms
-from linoto.core.snapshots import from_dict, restore
+from linoto.core.one_hot import find_one_hot, one_hot, recognising
+from linoto.core.snapshots import from_dict, resume
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
 from linoto.service.loops.arms import Added, LoopArms
@@ -57,11 +57,15 @@ class FixedArms(LoopArms):
         return agent
 
     def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent | None:
-        agent: LoopAgent = restore(snapshot)
-        first, names = features(spec), self.recipe.items
+        agent: LoopAgent = resume(snapshot, features(spec))
+        names = self.recipe.items
         k, came = len(names), sum(len(change.added) for change in agent.changes)
-        same_names = tuple(agent.names or ())[:k] == names and agent.k == k + came
-        return agent if same_names and same_arms(first, agent.actions[:k, : first.shape[1]]) else None
+        return agent if tuple(agent.names or ())[:k] == names and agent.k == k + came else None
+
+    def keeps_lists(self, agent: LoopAgent) -> bool:
+        """A propensity is asked of all arms, and so is a coin; an epoch of Doubling is kept as a whole."""
+        alone = isinstance(agent, Agent) and agent.rule.deterministic
+        return alone and not agent.gate.throws_coin
 
     def check_gate(self, agent: LoopAgent) -> None:
         if agent.gate.throws_coin and isinstance(agent, DoublingAgent):

@@ -76,8 +76,7 @@ class Loop(LoopData):
         """
         asked, spec = spec, specs.with_defaults(spec, name)
         agent = start_agent(spec) if known is None else known[0]
-        agent.trust_decisions()  # an event is what was decided, and nobody hands in another
-        agent.look_at_every_arm()  # a snapshot must not keep the writer waiting
+        arms_of(spec).prepare(agent)
         promised = without_seed(agent.certificate) if known is None else known[1]
         arms = arms_of(spec).after(agent)
         names = list(arms.recipe.items)
@@ -294,18 +293,19 @@ class Loop(LoopData):
     # -- snapshots
 
     def snapshot(self) -> tuple[bytes, bytes]:
-        """(state, agent) as bytes that `restore` reads; equal states give equal bytes.
+        """(state, agent) as bytes that `restore` reads, without the features that are in the spec.
 
         Open decisions are in their own events: a snapshot does not grow with them.
         """
         oldest = self.state.decided + 1 if self.oldest_open is None else self.oldest_open.number
-        return msgspec.json.encode(msgspec.structs.replace(self.state, oldest=oldest)), self.agent.snapshot()
+        return msgspec.json.encode(
+            msgspec.structs.replace(self.state, oldest=oldest)
+        ), self.agent.checkpoint()
 
     def restore(self, state: bytes, agent: LoopAgent) -> None:
         """Become what the snapshot says."""
         self.agent, self.state = agent, msgspec.json.decode(state, type=LoopState)
-        agent.trust_decisions()
-        agent.look_at_every_arm()
+        self.arms.prepare(agent)
         self.snapshot_seq = self.state.seq
         self._know_key()
         self._know_arms()

@@ -153,8 +153,8 @@ async def archive_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
 @route(get, "/loops/{name:str}/arms", "viewer")
 async def list_arms(request: AnyRequest, name: LoopName, limit: Most = None) -> list[arm_views.ArmView]:
     """The arms with their intervals; with a limit, the most played ones first, removed ones last."""
-    numbers = await read_loop(request, name, arm_views.arm_numbers)
-    return await asyncio.to_thread(numbers.rows, limit)
+    numbers = await read_loop(request, name, lambda loop: arm_views.arm_numbers(loop, limit))
+    return await asyncio.to_thread(numbers.rows)
 
 
 @route(post, "/loops/{name:str}/arms", "admin", request_max_body_size=SPEC_BODY)
