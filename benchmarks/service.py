@@ -67,20 +67,32 @@ def serve_bare(path: str, port: str) -> None:
     asyncio.run(serve())
 
 
-def start(function: str, path: Path, ahead: float = 0.0) -> tuple[subprocess.Popen[bytes], int]:
-    """A server process, once it listens and has read its loops; its clock is so many seconds ahead."""
+def free_port() -> int:
+    """A port of this machine that nobody has now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return int(probe.getsockname()[1])
+
+
+def start(function: str, path: Path | str, ahead: float = 0.0) -> tuple[subprocess.Popen[bytes], int]:
+    """A server process, once it listens and has read its loops; its clock is so many seconds ahead."""
+    port = free_port()
     if function == "bare":
         command = [sys.executable, __file__, "--bare", str(path), str(port)]
     else:
-        code = "import sys, time; from pathlib import Path; from linoto.service.server import run; "
-        code += "ahead = float(sys.argv[3]); clock = lambda: time.time() + ahead; "
-        code += "run(Path(sys.argv[1]), port=int(sys.argv[2]), clock=clock)"
+        code = "import sys, time; from linoto.service.server import run; "
+        code += "from linoto.service.storage.places import place_of; "
+        code += "ahead = float(sys.argv[3]); clock = (lambda: time.time() + ahead) if ahead else None; "
+        code += "run(place_of(sys.argv[1]), port=int(sys.argv[2]), clock=clock)"
         command = [sys.executable, "-c", code, str(path), str(port), str(ahead)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    return wait_for(subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True), port)
+
+
+def wait_for(process: subprocess.Popen[bytes], port: int) -> tuple[subprocess.Popen[bytes], int]:
+    """The same once it answers."""
     for _ in range(1200):
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode}")
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         with suppress(OSError):
             connection.request("GET", "/readyz")

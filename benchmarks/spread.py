@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
+from service import free_port, wait_for
 
 from linoto import Client
 
@@ -31,12 +31,10 @@ class Server:
     """A server in a process of its own, which answers."""
 
     def __init__(self, db: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port, silent = free_port(), subprocess.DEVNULL
         self.url = f"http://127.0.0.1:{port}"
-        words = [sys.executable, "-m", "linoto", "serve", "--db", db, "--port", str(port)]
-        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        words = [sys.executable, "-m", "linoto.cli", "serve", "--db", db, "--port", str(port)]
+        self.process, _ = wait_for(subprocess.Popen(words, stdout=silent, stderr=silent), port)
         with Client(self.url, deadline=300.0) as client:
             client.overview()
 

@@ -30,6 +30,7 @@ from linoto.service.storage.connection import (
     Rows,
     Table,
 )
+from linoto.service.storage.last_events import LastEvents
 from linoto.service.storage.parts import View
 from linoto.service.storage.places import Address
 from linoto.service.storage.postgres_servers import LEASE, Candidate, Lease
@@ -57,7 +58,7 @@ def translated(statement: str) -> bytes:
 def now(address: Address) -> float:
     """The time of the server."""
     with open_session(address, readonly=True) as raw:
-        row = raw.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        row = raw.execute(own_sql.NOW.encode()).fetchone()
     return float(row[0]) if row else 0.0
 
 
@@ -84,7 +85,7 @@ class ServerConnection:
         self.held: Set[int] = frozenset()  # the parts that are this server's; replaced, never changed
         self._locked: set[int] = set()  # those that this session has locked
         self._giving: set[int] = set()  # those that others may have, if a commit was done that failed
-        self._kept: dict[int, int] = {}  # the last event of each loop that was committed here
+        self._kept = LastEvents()
         self._names = count()
         self._forget()
         self._raw = self._connect()
@@ -152,8 +153,7 @@ class ServerConnection:
             raise InUseError(
                 f"another server has owned the database {self.address} meanwhile: restart this one"
             )
-        seqs = list(self._kept.values())
-        for (loop,) in raw.execute(own_sql.LOST.encode(), (list(self._kept), seqs)):
+        for (loop,) in raw.execute(own_sql.LOST.encode(), self._kept.columns()):
             raise OSError(
                 f"the database {self.address} has lost events of loop number {loop} that it had committed: "
                 "is this an older copy? Restart the service to go on with it"
@@ -297,7 +297,7 @@ class ServerConnection:
             if not raw.closed:
                 raise
             self._find_out(error)
-        self._kept |= self._events
+        self._kept.keep(self._events)
         self.held = (self.held | (self._taking & self._locked)) - self._leaving
         self._giving -= self._leaving | self._taking
         self._forget()
@@ -311,9 +311,7 @@ class ServerConnection:
         last = self._last
         try:
             raw = self._session()
-            found = None if last is None else raw.execute(
-                b"SELECT at, body FROM events WHERE loop = $1 AND seq = $2", last[:2]
-            ).fetchone()  # fmt: skip
+            found = None if last is None else raw.execute(own_sql.EVENT.encode(), last[:2]).fetchone()
         except (psycopg.Error, OSError) as again:
             raise InDoubtError(f"the connection was lost during a commit: {one_line(again)}") from error
         if last is None:
@@ -370,7 +368,7 @@ class ServerConnection:
         """The secret of the database, and that the planner keeps no samples of people."""
         self._leave_no_samples({(table, column) for table, column in self.execute(own_sql.SAMPLED)})
         fresh = secrets.token_bytes(SECRET_BYTES)
-        self.execute("INSERT INTO secret VALUES (1, ?, '') ON CONFLICT DO NOTHING", (fresh,))
+        self.execute(own_sql.PUT_SECRET, (fresh,))
 
     def _leave_no_samples(self, sampled: Container[tuple[str, str]] | None = None) -> None:
         """Let the planner sample these columns no more; what it has goes with a type that is set."""
@@ -389,10 +387,7 @@ class ServerConnection:
 
     def check_writable(self) -> None:
         """Something is really written, always the same row."""
-        self.execute(
-            "INSERT INTO probe VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET filler = excluded.filler",
-            (secrets.token_bytes(16),),
-        )
+        self.execute(own_sql.PROBE, (secrets.token_bytes(16),))
 
     def check_integrity(self) -> str:
         """'ok': the server checks its pages itself, where it was made with checksums."""

@@ -222,6 +222,10 @@ WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.loop = kept.loop AND e.seq = ke
 AND NOT EXISTS (SELECT 1 FROM bases b WHERE b.loop = kept.loop AND b.seq >= kept.seq)
 """
 
+EVENT = "SELECT at, body FROM events WHERE loop = $1 AND seq = $2"
+NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+PUT_SECRET = "INSERT INTO secret VALUES (1, $1, '') ON CONFLICT DO NOTHING"
+PROBE = "INSERT INTO probe VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET filler = excluded.filler"
 COUNT_ON = "SELECT setval(pg_get_serial_sequence('loops', 'id'), max(id)) FROM loops HAVING max(id) > 0"
 
 # Rows are only looked up by their keys; before tables were analysed, the planner might read all of them. A

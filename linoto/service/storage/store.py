@@ -295,7 +295,10 @@ class Store:
             self._answer(loop, batch)
             return
         if self._engine.remote and self._needs_database(batch):
-            self._writer.submit(self._look_ahead, loop, batch)
+            if self._waits_for_network(batch) or not self._transaction.acquire(blocking=False):
+                self._writer.submit(self._look_ahead, loop, batch)
+            else:
+                self._run(loop, batch, self._open(batch))
             return
         self._transaction.acquire()
         if not self._begin(batch):
@@ -305,17 +308,25 @@ class Store:
     def _needs_database(self, batch: list[QueuedJob[Any]]) -> bool:
         return self._memory_ahead or self._engine.cut or not all(queued.memory for queued in batch)
 
-    def _look_ahead(self, loop: asyncio.AbstractEventLoop, batch: list[QueuedJob[Any]]) -> None:
-        """Look up what a batch needs, in the writer's thread: nobody else waits for the network."""
-        self._transaction.acquire()
-        failed = None
+    def _waits_for_network(self, batch: list[QueuedJob[Any]]) -> bool:
+        """Whether something has to be read before a batch runs: else nobody waits for another thread."""
+        return self._memory_ahead or self._engine.cut or any(queued.keys for queued in batch)
+
+    def _open(self, batch: list[QueuedJob[Any]]) -> Exception | None:
+        """Begin a transaction, with all that a batch looks up; an error is given to every job of it."""
         try:
             if self._memory_ahead:
                 self.on_rollback(self._connection)
                 self._memory_ahead = False
             self._connection.begin([key for queued in batch for key in queued.keys])
-        except Exception as error:  # every job gets it, as it would from a disk
-            failed = error
+        except Exception as error:
+            return error
+        return None
+
+    def _look_ahead(self, loop: asyncio.AbstractEventLoop, batch: list[QueuedJob[Any]]) -> None:
+        """Look up what a batch needs, in the writer's thread: nobody else waits for the network."""
+        self._transaction.acquire()
+        failed = self._open(batch)
         try:
             loop.call_soon_threadsafe(self._run, loop, batch, failed)
         except RuntimeError:  # the event loop is closed
