@@ -33,6 +33,7 @@ class Estimates:
             theta=np.zeros((m, d)),
             scratch=np.zeros((2, d)),
             accepted=np.zeros(0, np.int64),
+            variances=np.zeros(0),
         )
         self.is_known = False  # whether anything was told
 
@@ -47,17 +48,21 @@ class Estimates:
         self.is_known = True
 
     @contextmanager
-    def in_loop(self, most: int) -> Iterator[Told]:
+    def in_loop(self, most: int, *, same_arms: bool) -> Iterator[Told]:
         """What the kernels learn from for a while: every value of a round at once, of at `most` so many arms.
 
-        Metrics that know the same plays have one V.
+        Metrics that know the same plays have one V. With the `same_arms` in every round, what was known of an
+        arm before may be enough to refuse it.
         """
         inverse = self.told.inverse
         shared = bool((inverse[1:] == inverse[0]).all())
-        yield self.told._replace(accepted=np.zeros(most, np.int64), shared=int(shared))
-        if shared:
-            inverse[1:] = inverse[0]
-        self.is_known = True
+        seen = np.full(most if same_arms else 0, np.inf)
+        try:
+            yield self.told._replace(accepted=np.zeros(most, np.int64), variances=seen, shared=int(shared))
+        finally:
+            if shared:
+                inverse[1:] = inverse[0]
+            self.is_known = True
 
     def grown(self, guardrails: Sequence[Guardrail], places: Ints, d: int) -> Estimates:
         """The same with d features: those known so far are at these places, of others nothing is known."""

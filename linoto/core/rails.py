@@ -90,13 +90,13 @@ class Rails:
             bounded = Confidence(noise="bounded", reward_range=rail.limits, delta=delta)
             p["noise"] = bounded.scale
             try:
-                logged = Offline.empty(1) if gate.throws_coin else logged_values(rail, pulls)
+                logged = logged_values(rail, pulls) if gate.compares_with_log else Offline.empty(1)
                 gate.for_guardrail(rail).fill(p, bounded, np.ones((len(logged.pulls), 1)), logged)
             except ValueError as error:
-                told = str(error).replace("epsilon", "rate")  # as guardrails call it
-                raise ValueError(f"guardrail {rail.name!r}: {told}") from None
+                reason = str(error).replace("epsilon", "rate")  # as guardrails call it
+                raise ValueError(f"guardrail {rail.name!r}: {reason}") from None
             if rail.mean is not None:
-                rows = 1 if gate.throws_coin else int(logged.total)
+                rows = int(logged.total) if gate.compares_with_log else 1
                 books["logged"], books["logged_rewards"] = rows, rail.turn * rail.mean * rows
         run_once(kernels.rails_begin, params, rails.books, steps=1)
         return rails
@@ -232,7 +232,7 @@ class Rails:
         world = self.params, self.books, means, draws, np.array(ranges).T.copy()
         tells = rows.shape[1] > 0
         estimates = self.estimates_for(rows.shape[1]) if tells else Estimates(self.guardrails, 0, 1.0)
-        with estimates.in_loop(most) as told:
+        with estimates.in_loop(most, same_arms=weights.size > 0) as told:
             yield kernels.Rails(*world, told, rows, weights)
 
     # -- keeping
@@ -251,7 +251,8 @@ class Rails:
             arrays |= {f"rails.{place}.{name}": array for name, array in bits.items()}
         header["rails"] = parts
         if self.estimates is not None and self.estimates.is_known:
-            arrays["rails.inverse"], arrays["rails.theta"] = self.estimates.told[1:3]
+            known = self.estimates.told
+            arrays["rails.inverse"], arrays["rails.theta"] = known.inverse, known.theta
 
     def load(self, header: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         """Read them back."""

@@ -138,7 +138,7 @@ def warm_up_rails() -> None:
         kernels.rails_observe(params, books, 0, 0, 0.0, 0.0, 0.0, False)
         one, square = np.ones(1), np.ones((1, 1))
         told = kernels.Told(
-            np.ones((6, 1)), np.ones((1, 1, 1)), square, np.ones((2, 1)), np.ones(1, np.int64)
+            np.ones((6, 1)), np.ones((1, 1, 1)), square, np.ones((2, 1)), np.ones(1, np.int64), np.ones(0)
         )
         kernels.told_learn(told, 0, one, 0.0)
         kernels.told_compare(told, square, one)

@@ -345,3 +345,39 @@ def test_where_features_are_many_an_explorer_is_not_told_and_rounds_are_compiled
         values = {"complaints": float(besides[t] < COMPLAINED[decision.arm])}
         by_hand.update(decision, float(draws[t] < CLICKED[decision.arm]), values)
     assert compiled.rooms == by_hand.rooms and by_hand.running.rails.estimates is None
+
+
+def test_a_loop_that_breaks_off_leaves_all_metrics_with_the_plays_they_know() -> None:
+    known = Estimates([RAIL, replace(RAIL, name="refunds")], 2, 1.0)
+
+    def broken() -> None:
+        with known.in_loop(3, same_arms=True) as told:
+            kernels.told_learn(told, 0, np.array([1.0, 2.0]), -1.0)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken()
+    assert known.is_known
+    np.testing.assert_array_equal(known.told.inverse[0], known.told.inverse[1])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_variance_of_before_refuses_only_what_would_be_refused_anyway(shared: bool) -> None:
+    rng = np.random.default_rng(0)
+    rails = [RAIL, replace(RAIL, name="refunds", lower_is_better=False)]
+    known, actions = Estimates(rails, 3, 1.0), rng.normal(size=(12, 3))
+    books, weights = np.zeros(2, kernels.RUN), np.full(12, 1 / 12)
+    with known.in_loop(12, same_arms=True) as told:
+        told = told._replace(shared=int(shared))
+        refused = 0
+        for _ in range(300):
+            books["room"], arm = rng.uniform(-1, 30, 2), int(rng.integers(12))
+            for place in range(2):
+                kernels.told_learn(told, place, actions[arm], float(rng.random() < 0.3) * (2 * place - 1))
+            fresh, again = np.empty((2, 12), np.int64)
+            kernels.told_compare(told, actions, weights)
+            kernels.told_accept(told._replace(variances=np.zeros(0)), books, actions, fresh)
+            kernels.told_accept(told, books, actions, again)
+            np.testing.assert_array_equal(fresh, again)
+            refused += 12 - int(fresh.sum())
+    assert refused > 100

@@ -26,6 +26,7 @@ LOG_START = 8.0  # the same for the reference: this part of the log's rows
 TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
 GAP = -np.expm1(-TILT)  # 1 - exp(-l): constants once compiled
 OPTIMISM = 1.5  # standard errors in favour of an arm of which guardrails do not know enough
+CLEAR = 1e-9  # of a range: by how much more than rounding an arm must be refused by a variance of before
 PATIENCE = 500.0  # rounds in which what may still be lost of a guardrail could be spent
 NEWTON_STEPS = 40  # at most: three or four are enough from where the last reward left off
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
@@ -498,11 +499,12 @@ class Told(NamedTuple):
     """What explorers know of guardrails: a ridge regression of every metric, more being better."""
 
     limits: Floats  # (6, m) the range, what was first thought of practice, the rate; scratch: what practice
-    # is thought to be now, less that, and the value that is told
+    # is thought to be now, less that, and the value that is told, or a mean
     inverse: Floats  # (m, d, d) of V
     theta: Floats  # (m, d) of values less what was first thought
     scratch: Floats  # (2, d) a step, and what practice does on average
     accepted: Ints  # (k,) scratch
+    variances: Floats  # (k,) at least what the variance of each arm is now; (0,) where rounds bring their own
     shared: int = 0  # 1: all metrics know the same plays, and the first V is that of each
 
 

@@ -13,6 +13,7 @@ from linoto.core.kernels.estimate import combine_part, dot, extent
 from linoto.core.kernels.explorers import best, cap_scores, score_arms
 from linoto.core.kernels.layout import (
     ALLOWED,
+    CLEAR,
     HIGH,
     LOW,
     OPTIMISM,
@@ -52,16 +53,28 @@ def learn_metrics(told: Told, first: int, last: int, x: Floats) -> None:
         for i in range(start, stop):
             theta[i] += gain * step[i]
         if told.shared == 0 or j == last - 1:
-            moved = step[start:stop]
-            for i in range(start, stop):
-                share, row = step[i] / growth, inverse[i, start:stop]
-                for column in range(moved.size):
-                    row[column] -= share * moved[column]
+            take_step(inverse, step, 1.0 / growth, start, stop)
+
+
+@inner
+def take_step(inverse: Floats, step: Floats, share: float, start: int, stop: int) -> None:
+    """V^-1 less share * step step', where the step is not 0; slices of short rows would take longer."""
+    if stop - start == step.size:
+        for i in range(step.size):
+            weight = share * step[i]
+            for column in range(step.size):
+                inverse[i, column] -= weight * step[column]
+        return
+    moved = step[start:stop]
+    for i in range(start, stop):
+        weight, row = share * step[i], inverse[i, start:stop]
+        for column in range(moved.size):
+            row[column] -= weight * moved[column]
 
 
 @compiled
 def told_compare(told: Told, rows: Floats, weights: Floats) -> None:
-    """What every metric is thought to be with practice, which plays the rows (k, d) by their weights (k,)."""
+    """Keep what practice does on average, the mean of the rows (k, d) by its weights (k,), in scratch."""
     practice, total = told.scratch[1], 0.0
     practice[:] = 0.0
     for a in range(weights.size):
@@ -81,23 +94,51 @@ def told_begin(told: Told) -> None:
 
 
 @inner
-def is_accepted(told: Told, books: Records, x: Floats) -> bool:
-    """Whether an action may do no more harm than can be afforded; what cannot be computed may be accepted."""
-    (first, last), step, variance = extent(x), told.scratch[0], 0.0
+def is_accepted(told: Told, books: Records, x: Floats, arm: int) -> bool:
+    """Whether an action may do no more harm than can be afforded; what cannot be computed may be accepted.
+
+    Its variance is asked for only where means do not decide: not where all are good enough, nor where one is
+    too bad even with the variance that `arm` had before, as V only grows.
+    """
+    (first, last), sure = extent(x), True
     own = x[first:last]
     for j in range(books.size):
-        low, high = told.limits[LOW, j], told.limits[HIGH, j]
+        told.limits[VALUE, j] = dot(told.theta[j, first:last], own)
+        sure = sure and told.limits[VALUE, j] - told.limits[PRACTISED, j] >= least_gain(told, books, j)
+    if sure:
+        return True
+    kept = told.shared == 1 and told.variances.size > 0
+    if kept and told.variances[arm] < inf:
+        for j in range(books.size):
+            low, high = told.limits[LOW, j], told.limits[HIGH, j]
+            clear = least_gain(told, books, j) - CLEAR * (high - low)
+            if -inf < most_gain(told, j, told.variances[arm]) < clear:
+                return False
+    step, variance, accepted = told.scratch[0], 0.0, True
+    for j in range(books.size):
         if told.shared == 0 or j == 0:
             combine_part(told.inverse[j], x, first, last, step, first, last)
             variance = max(dot(step[first:last], own), 0.0)
-        mean = dot(told.theta[j, first:last], own)
-        value = min(max(told.limits[START, j] + mean, low), high)
-        spread = (high - value) * (value - low) + (high - low) ** 2 * variance / 4.0
-        gain = mean - told.limits[PRACTISED, j] + OPTIMISM * sqrt(spread * variance)
-        least = -told.limits[RATE, j] - max(books[j].room, 0.0) / PATIENCE
-        if -inf < gain < least:
-            return False
-    return True
+        if -inf < most_gain(told, j, variance) < least_gain(told, books, j):
+            accepted = False
+    if kept:
+        told.variances[arm] = variance
+    return accepted
+
+
+@inner
+def least_gain(told: Told, books: Records, j: int) -> float:
+    """What an action must have of metric j above practice: less than nothing, while something may be lost."""
+    return float(-told.limits[RATE, j] - max(books[j].room, 0.0) / PATIENCE)
+
+
+@inner
+def most_gain(told: Told, j: int, variance: float) -> float:
+    """The most that metric j may be above practice by its mean, which is in `limits`, and this variance."""
+    low, high, mean = told.limits[LOW, j], told.limits[HIGH, j], told.limits[VALUE, j]
+    value = min(max(told.limits[START, j] + mean, low), high)
+    spread = (high - value) * (value - low) + (high - low) ** 2 * variance / 4.0
+    return float(mean - told.limits[PRACTISED, j] + OPTIMISM * sqrt(spread * variance))
 
 
 @compiled
@@ -105,7 +146,7 @@ def told_accept(told: Told, books: Records, rows: Floats, accepted: Ints) -> Non
     """(k,) 1 for the rows (k, d) that every metric may accept, by what `told_compare` has found."""
     told_begin(told)
     for a in range(accepted.size):
-        accepted[a] = 1 if is_accepted(told, books, rows[a]) else 0
+        accepted[a] = 1 if is_accepted(told, books, rows[a], a) else 0
 
 
 @inner
@@ -160,7 +201,7 @@ def propose_told(
     told_begin(told)
     if params[0].explorer == SQUARE_CB:
         for a in range(k):
-            accepted[a] = 1 if is_accepted(told, books, rows[a]) else 0
+            accepted[a] = 1 if is_accepted(told, books, rows[a], a) else 0
             some += accepted[a] * allowed[a]
     else:
         score_offered(params, s, k, shift, extras, draws)
@@ -168,7 +209,7 @@ def propose_told(
             arm = best(score)
             if not score[arm] > -inf:
                 break
-            if is_accepted(told, books, rows[arm]):
+            if is_accepted(told, books, rows[arm], arm):
                 if not reaches or s.arms[ROOM, arm] > 0.0:
                     return arm
                 first = arm if first < 0 else first
