@@ -157,7 +157,7 @@ def proven_room(params: Records, run: Records) -> float:
     """What the books of the coin leave to lose, whatever the next round is asked; no coin is thrown."""
     looked = run.copy()
     looked["coin_thrown"] = 0
-    kernels.coin_decide(params, looked, -np.inf)
+    kernels.coin_decide(params, looked, -np.inf, 1.0)
     return float(looked[0]["room"])
 
 
@@ -228,10 +228,11 @@ def enter_play(run: Records, decision: Decision) -> None:
 def agrees(params: Records, run: Records, decision: Decision) -> bool:
     """Whether the coin of this round, which is not thrown, says what a decision claims; a loan may vouch."""
     shares = []
-    for vouched in (np.inf, -np.inf):
+    most = kernels.MOST_PREFERRED  # what the arms of the round say is not known here
+    for vouched, preferred in ((np.inf, 1.0 / most), (-np.inf, most)):
         looked = run.copy()
         looked["coin_thrown"], looked["proposal"], looked["fallback"] = 0, 1, 0
-        kernels.coin_decide(params, looked, vouched)
+        kernels.coin_decide(params, looked, vouched, preferred)
         shares.append(float(looked[0]["entry_share"]))
     share = decision.control_share or 0.0
     control = run["coin"].item(0) < share

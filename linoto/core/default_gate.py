@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 from math import inf
+from typing import Literal
 
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Gate, Tolerance
+
+SHARE: ContextVar[Literal["cheap"] | None] = ContextVar("SHARE", default="cheap")
+
+
+@contextmanager
+def usual_share(cheap: bool) -> Iterator[None]:
+    """Whether the usual coin is a cheap one in here: what an older version stored goes on with its own."""
+    token = SHARE.set("cheap" if cheap else None)
+    try:
+        yield
+    finally:
+        SHARE.reset(token)
 
 
 def default_gate(confidence: Confidence) -> Gate:
@@ -24,4 +41,4 @@ def default_gate_in_rounds(moments: Moments, confidence: Confidence) -> Gate:
     if confidence.reward_range is None:
         return Tolerance(evidence="model").usual(confidence)
     earned = moments.reward_sum if moments.count else inf
-    return Control().usual(confidence, earned=earned, rows=moments.count)
+    return replace(Control().usual(confidence, earned=earned, rows=moments.count), share=SHARE.get())

@@ -330,7 +330,7 @@ class Guard:
                 self.practice,
                 kernels.FROM_MIXTURE,
             )
-            kernels.coin_decide(self._params, run, self._vouched_room())
+            kernels.coin_decide(self._params, run, self._vouched_room(), 1.0)
         decision = Decision(
             arm=int(run[0]["arm"]),
             mode="explore" if run[0]["explored"] else "safe",

@@ -49,6 +49,8 @@ def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any], *, arms_are_know
     }
     if running.coins is not None:
         header["coins"] = running.coins.encoded()
+    if running.params[0]["share"] == kernels.CHEAP:
+        header["cheap"] = True  # where no gate was given, the usual one had another share before
     if driver.changes:
         header["changes"] = [asdict(change) for change in driver.changes]
     if running.stays_safe:

@@ -20,6 +20,7 @@ from linoto.core.codec import foreign_types
 from linoto.core.coins import KeyedCoins, decode_coins
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
+from linoto.core.default_gate import usual_share
 from linoto.core.doubling import Doubling, DoublingAgent
 from linoto.core.drivers.fixed import FixedArms, offline_of
 from linoto.core.drivers.order import Order
@@ -362,7 +363,8 @@ def restore_rounds(
     """An agent whose rounds bring their arms, from its log, its estimate and its books."""
     policy = known_policy(header["policy"], given)
     changes = tuple(ArmChange[str].from_dict(change) for change in header.get("changes", ()))
-    composition = composition_after(policy.composed_for_rounds(), changes)
+    with usual_share(header.get("cheap", False)):
+        composition = composition_after(policy.composed_for_rounds(), changes)
     features = recipe_after(features, changes)
     scalars = {name: header[name] for name in ("count", "reward_sum", "reward_squares")}
     moments = Moments(gram=arrays["gram"], reward_vector=arrays["reward_vector"], **scalars)

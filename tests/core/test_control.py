@@ -31,6 +31,7 @@ GATES: dict[str, dict[str, Any]] = {
     "a fixed share": {"epsilon": 0.05, "budget": 2.0, "share": 0.1},
     "expected": {"epsilon": 0.05, "budget": 2.0, "promise": "expected"},
     "stretches": {"epsilon": 0.05, "budget": 15.0, "every": 40},
+    "a cheap share": {"epsilon": 0.01, "budget": 20.0, "share": "cheap"},
 }
 
 
@@ -538,6 +539,7 @@ def test_the_certificate_names_loan_stretches_and_practice() -> None:
     assert "most lost in a stretch" in stretches and "30, however long it is" in stretches
     assert "0.01, plus 30 in each stretch" in of(Control(budget=30.0, epsilon=0.01, every=100))
     assert "the coin plays practice in 0.2 of the rounds" in of(Control(budget=30.0, share=0.2))
+    assert "the coin plays practice in at least 0.01 of the rounds" in of(Control(budget=30.0, share="cheap"))
     assert "the coin plays practice in at least 0.05 of the rounds" in stretches
     assert "current practice is arm 1" in of(Control(budget=5.0), fallback=1)
     gaussian = Confidence(reward_range=(0, 1), noise=0.3)
@@ -645,7 +647,7 @@ def test_the_log_knows_practice_by_arm_and_as_a_whole() -> None:
         (lambda: Control(budget=-1), "budget must be a number >= 0"),
         (lambda: Control(epsilon=float("nan")), "epsilon must be"),
         (lambda: Control(promise="mean"), "promise must be one of"),
-        (lambda: Control(share=1.0), r"share must be in \(0, 1\) or None, got 1.0"),
+        (lambda: Control(share=1.0), r"share must be in \(0, 1\), 'cheap' or None, got 1.0"),
         (lambda: Control(loan=-2), "loan must be a number >= 0"),
         (lambda: Control(every=0), "every must be a whole number >= 1"),
         (lambda: Control(every=10, promise="expected"), "promise must be 'realised' for stretches"),

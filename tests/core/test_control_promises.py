@@ -24,6 +24,7 @@ PROMISES: dict[str, dict[str, Any]] = {
     "sub-Gaussian": {"epsilon": 0.05, "promise": "expected"},
     "stretches": {"epsilon": 0.05, "budget": 30.0, "every": 100},
     "a budget": {"budget": 20.0},
+    "a cheap share": {"budget": 20.0, "epsilon": 0.01, "share": "cheap"},
 }
 
 
@@ -31,7 +32,7 @@ def books(promise: str, scenario: str, delta: float) -> tuple[Any, Any]:
     """Params and run of a gate that knows nothing but its log."""
     noise: Any = NOISE if promise == "sub-Gaussian" else "bounded"
     confidence = Confidence(noise=noise, reward_range=(0.0, 1.0), delta=delta)
-    gate = Control(**PROMISES[promise], share=0.05 if scenario == "small share" else None)
+    gate = Control(**PROMISES[promise] | ({"share": 0.05} if scenario == "small share" else {}))
     params, run = np.zeros(1, kernels.PARAMS), np.zeros(1, kernels.RUN)
     params["noise"] = confidence.scale
     gate.fill(params[0], confidence, np.ones((2, 1)), LOG)

@@ -159,7 +159,7 @@ def play_scenario(params, run, scenario, uniforms, normals, tickets):  # type: i
             agrees = run[0]["upper_practice"] - run[0]["earned"] > lost + 4.0
         run[0]["coin"], run[0]["fallback"], run[0]["fallback_source"] = uniforms[t, 0], 0, 2
         run[0]["proposal"] = 0 if agrees else 1
-        kernels.coin_decide(params, run, -np.inf)
+        kernels.coin_decide(params, run, -np.inf, 2.0 if room < 5.0 else 0.5)  # read by a cheap share
         explored = run[0]["explored"] == 1
         tickets[t, 0], tickets[t, 1] = run[0]["entry"], run[0]["entry_share"]
         tickets[t, 2], tickets[t, 3] = run[0]["entry_centre"], earned if explored else practice

@@ -95,7 +95,7 @@ def play_against(  # type: ignore[no-untyped-def] # numba
         run[0]["coin"], run[0]["fallback"], run[0]["fallback_source"] = uniforms[t, 0], 0, 2
         run[0]["proposal"] = 0 if agrees else 1
         kernels.rails_measure(rails, books, run)
-        kernels.coin_decide(params, run, -np.inf)
+        kernels.coin_decide(params, run, -np.inf, 1.0)
         explored = run[0]["explored"] == 1
         ticket = tickets[t]
         ticket[0], ticket[1] = run[0]["entry"], run[0]["entry_share"]

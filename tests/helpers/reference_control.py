@@ -31,7 +31,7 @@ class ControlReference:
     budget: float = 0.0
     epsilon: float = 0.0
     promise: str = "realised"
-    share: float | None = None
+    share: float | str | None = None
     every: int | None = None
     delta: float = 0.05
     low: float = 0.0
@@ -151,12 +151,39 @@ class ControlReference:
         """p of the next round; 1 where the gate is closed."""
         if self.room < 0:
             return 1.0
+        if self.share == "cheap":
+            return self.cheap_share()
         if self.share is not None:
-            return self.share
+            return float(self.share)
         left = self.room + self.unit  # what may be lost before the next round is played
         fee = left / 3 + self.epsilon * len(self.entries)
         dearest = np.log(16 / self.delta) * (self.high - self.centre) / fee
         return max(0.05, 4 * self.unit / (4 * self.unit + left), min(0.9, 1 - np.exp(-dearest)))
+
+    @property
+    def explored_mean(self) -> float:
+        """What explored plays earned in units of the range, with 20 more that earned nothing."""
+        explored = [entry for entry in self.entries if entry.kind == "explored"]
+        rewards = [(entry.reward - self.low) / self.unit for entry in explored if entry.reward is not None]
+        return float(np.clip(sum(rewards) / (len(explored) + 20), 0, 1))
+
+    def told(self, practice: float, best: float) -> float:
+        """How much a control play tells for what it costs, for means in units of the range."""
+        variance = practice * (1 - practice) if self.noise is None else (self.noise / self.unit) ** 2
+        return (variance + 0.01) / max(best - practice, 0.05)
+
+    def cheap_share(self, practice: float | None = None, best: float | None = None) -> float:
+        """The share of a cheap coin, in a round whose estimates are these (as usual where there are none)."""
+        preferred, centre = 1.0, (self.centre - self.low) / self.unit
+        if practice is not None and best is not None:
+            here, usual = np.clip([practice - self.low, best - self.low], 0, self.unit) / self.unit, centre
+            ratio = self.told(*here) / self.told(usual, self.explored_mean)
+            preferred = float(np.clip(np.sqrt(np.sqrt(ratio)), 0.5, 2.0))
+        left = self.room + self.unit
+        fee = left / (4 * max(1 - self.explored_mean, 0.1)) + self.epsilon * len(self.entries)
+        dearest = np.log(16 / self.delta) * (self.high - self.centre) / fee
+        share = preferred * max(2 * self.unit / (2 * self.unit + left), 1 - np.exp(-dearest))
+        return float(np.clip(share, 0.01, 0.9))
 
     def commit(self, kind: str, share: float | None = None) -> None:
         """A round is played, by this share of control if others have a say too; its reward is to come."""

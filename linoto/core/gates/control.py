@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 from math import log as ln
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -51,7 +51,9 @@ class Control(Gate):
     model and no stationarity is assumed.
 
     `promise="realised"` counts rewards as they come, "expected" their means. `share` fixes how likely a round
-    is a control round (otherwise: the more may still be lost, the less, from 0.9 to 0.05). `loan` lets the
+    is a control round (otherwise: the more may still be lost, the less, from 0.9 to 0.05). With "cheap" there
+    are fewer, down to 0.01, as explored plays prove good; and with contexts they are rather where the
+    estimates say that practice costs little. `loan` lets the
     log (realised) or the linear model (expected) vouch for that much: it speeds up the start, and if they are
     wrong at most the loan is lost besides. With `every`, the promise holds for every stretch of rounds that
     starts at a multiple of `every`: an old gain cannot be lost again.
@@ -71,7 +73,7 @@ class Control(Gate):
     budget: float = 0.0
     epsilon: float = 0.0
     promise: Literal["realised", "expected"] = "realised"
-    share: float | None = None
+    share: float | Literal["cheap"] | None = None
     loan: float = 0.0
     every: int | None = None
 
@@ -80,8 +82,9 @@ class Control(Gate):
         for name in ("budget", "epsilon", "loan"):
             check_nonnegative(name, getattr(self, name))
         check_choice("promise", self.promise, PROMISES)
-        if self.share is not None and not (is_number(self.share) and 0 < self.share < 1):
-            raise ValueError(f"share must be in (0, 1) or None, got {self.share!r}")
+        given: Any = self.share
+        if given not in (None, "cheap") and not (is_number(given) and 0 < given < 1):
+            raise ValueError(f"share must be in (0, 1), 'cheap' or None, got {self.share!r}")
         if self.every is None:
             return
         check_count("every", self.every)
@@ -122,9 +125,9 @@ class Control(Gate):
     def share_text(self) -> str:
         """How many rounds are control rounds, in words."""
         disputed = "of the rounds in which the explorer wants another arm"
-        if self.share is not None:
+        if is_number(self.share):
             return f"the coin plays practice in {self.share:.2g} {disputed}"
-        least = f"{kernels.LEAST_SHARE:g} {disputed}"
+        least = f"{kernels.CHEAP_LEAST if self.share else kernels.LEAST_SHARE:g} {disputed}"
         return f"the coin plays practice in at least {least}, in more where less may still be lost"
 
     @property
@@ -187,7 +190,8 @@ class Control(Gate):
         delta = confidence.delta * (1.0 if self.loan == 0 else 0.5)
         p["budget"], p["epsilon"], p["realised"] = self.budget, self.epsilon, self.promise == "realised"
         p["bounded"], p["low"], p["unit"] = confidence.noise == "bounded", low, high - low
-        p["share"], p["loan"], p["every"] = self.share or 0.0, self.loan, self.every or 0
+        p["share"] = kernels.CHEAP if self.share == "cheap" else self.share or 0.0
+        p["loan"], p["every"] = self.loan, self.every or 0
         p["loan_from"] = self.loan_from
         p["coin_level"] = ln(kernels.COIN_BETS / delta)
         p["coin_stakes"] = np.log(kernels.COIN_BETS * stakes_for(self.budget / (high - low), delta))

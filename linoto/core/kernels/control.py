@@ -14,6 +14,9 @@ from linoto.core.kernels.layout import (
     AGAINST,
     CENTRE_MEMORY,
     CENTRE_WEIGHT,
+    CHEAP_FEES,
+    CHEAP_LEAST,
+    CHEAP_PURSE,
     COIN_BETS,
     CONTROL,
     CONTROL_PLAY,
@@ -21,8 +24,11 @@ from linoto.core.kernels.layout import (
     FEES,
     FROM_CONTROL,
     FROM_EXPLORER,
+    LEAST_GAP,
+    LEAST_MISSED,
     LEAST_SHARE,
     MOST_GROWN,
+    MOST_PREFERRED,
     MOST_SHARE,
     NO_ENTRY,
     NO_LEVEL,
@@ -208,18 +214,65 @@ def coin_room(p: Any, r: Any, vouched: float) -> float:
 
 
 @inner
-def share_of_control(p: Any, r: Any) -> float:
+def explored_mean(p: Any, r: Any) -> float:
+    """What explored plays earned, from 0 to 1 in units of the range; few or late ones as if lower."""
+    earned = r.earned - p.low * (r.explored_plays - r.pending)
+    return float(min(max(earned / (p.unit * (r.explored_plays + CENTRE_WEIGHT)), 0.0), 1.0))
+
+
+@inner
+def in_units(p: Any, mean: float) -> float:
+    """From 0 to 1 in units of the range."""
+    return float(min(max((mean - p.low) / p.unit, 0.0), 1.0))
+
+
+@inner
+def told_by_control(p: Any, practice: float, best: float) -> float:
+    """How much a control play tells for what it costs: the variance of what practice earns over the gap."""
+    spread = (p.noise / p.unit) ** 2 if p.bounded == 0 else practice * (1.0 - practice)
+    return float((spread + 0.01) / max(best - practice, LEAST_GAP))
+
+
+@inner
+def preference(p: Any, r: Any, best: float, practice: float) -> float:
+    """How many times as often as usual a round with these estimates should be a control round.
+
+    Where shares p cost p times the gap, and their noise is the variance over p, the cheapest ones are in
+    proportion to the root of the variance over the gap. Estimates err: it is the root of that.
+    """
+    usual = told_by_control(p, in_units(p, r.centre), explored_mean(p, r))
+    ratio = (told_by_control(p, in_units(p, practice), in_units(p, best)) / usual) ** 0.25
+    return float(min(max(ratio, 1.0 / MOST_PREFERRED), MOST_PREFERRED))
+
+
+@inner
+def cheap_share(p: Any, r: Any, preferred: float) -> float:
+    """As `share_of_control`, but what is lost before a bet counts is what explored plays really missed.
+
+    It is preferred to play practice where the estimates say that it costs little.
+    """
+    left, missed = r.room + p.unit, max(1.0 - explored_mean(p, r), LEAST_MISSED)
+    fee = left / (CHEAP_FEES * missed) + p.epsilon * r.rounds
+    usable = -expm1(-p.coin_level * (p.low + p.unit - r.centre) / fee)
+    share = preferred * max(CHEAP_PURSE * p.unit / (CHEAP_PURSE * p.unit + left), usable)
+    return float(min(max(share, CHEAP_LEAST), MOST_SHARE))
+
+
+@inner
+def share_of_control(p: Any, r: Any, preferred: float) -> float:
     """How likely a round is a control round where the two arms differ; 1: the gate is closed.
 
     Until a bet of fraction f counts, its entrance fee log(1/(w d))/f is lost for sure, w its share of the
     stake, and none above -log(1 - share)/(hi - c) has its centre at c. So the share is such that, were
     w = 1/16, the fee of the first one that has is a third of what may be lost, and what the rate brings in as
-    many rounds as there were.
+    many rounds as there were. Only where the share is to be cheap does `preferred` count.
     """
     if not r.room >= 0.0:
         return 1.0
     if p.share > 0.0:
         return float(p.share)
+    if p.share < 0.0:
+        return cheap_share(p, r, preferred)
     left = r.room + p.unit
     fee = left / FEES + p.epsilon * r.rounds
     usable = -expm1(-p.coin_level * (p.low + p.unit - r.centre) / fee)
@@ -227,14 +280,14 @@ def share_of_control(p: Any, r: Any) -> float:
 
 
 @inner
-def throw_coin(p: Any, r: Any, vouched: float, barred: bool) -> None:
+def throw_coin(p: Any, r: Any, vouched: float, barred: bool, preferred: float) -> None:
     """Decide between `proposal` and practice's arm, `fallback`; once the coin is thrown, it stands."""
     r.arm, r.source, r.explored = r.fallback, r.fallback_source, 0
     r.room = coin_room(p, r, vouched)
     r.entry = NO_ENTRY if r.proposal == r.fallback else PRACTICE_PLAY
     r.entry_centre, r.entry_practice = r.centre, r.fallback
     r.fresh = 1
-    r.entry_share = max(share_of_control(p, r), r.rails_share)
+    r.entry_share = max(share_of_control(p, r, preferred), r.rails_share)
     if r.entry == NO_ENTRY or barred or r.entry_share == 1.0:
         return
     r.coin_thrown = 1
@@ -393,10 +446,10 @@ def coin_begin(params: Records, run: Records) -> None:
 
 
 @compiled
-def coin_decide(params: Records, run: Records, vouched: float) -> None:
+def coin_decide(params: Records, run: Records, vouched: float, preferred: float) -> None:
     """Decide between `proposal` and `fallback`."""
     if run[0].coin_thrown == 0:
-        throw_coin(params[0], run[0], vouched, False)
+        throw_coin(params[0], run[0], vouched, False, preferred)
 
 
 @compiled

@@ -155,7 +155,7 @@ def settle_by_coin(params: Records, s: State, arm: int, shift: Part, model: Part
     if shift is not None and p.loan_from == THE_MODEL:
         tell_online(s)
         vouched = max(vouched, vouched_room(params[1], online(s), None, model))
-    throw_coin(p, r, vouched, s.counts[ALLOWED, r.proposal] == 0)
+    throw_coin(p, r, vouched, s.counts[ALLOWED, r.proposal] == 0, 1.0)
     return int(r.arm)
 
 

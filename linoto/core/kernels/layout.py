@@ -21,6 +21,9 @@ NO_LEVEL = -40.0  # below, a bet does not count beside the others
 MOST_GROWN = 1e4  # times that a bet grows, or shrinks, before its logarithm is taken
 PURSE, LEAST_SHARE = 4.0, 0.05  # of control plays: the more room is left, the fewer, never fewer than that
 FEES, MOST_SHARE = 3.0, 0.9  # an entrance fee is a third of what may be lost, with no more control than that
+CHEAP = -1.0  # in place of a share: as rarely as the books allow, and rather where it costs little
+CHEAP_PURSE, CHEAP_LEAST, CHEAP_FEES = 2.0, 0.01, 4.0  # the same three for that
+LEAST_MISSED, LEAST_GAP, MOST_PREFERRED = 0.1, 0.05, 2.0  # units; how many times more, or less, than usual
 CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
 LOG_START = 8.0  # the same for the reference: this part of the log's rows
 TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
@@ -86,7 +89,7 @@ PARAMS = np.dtype(
         ("reward_level", np.float64),  # log(1/d1)
         ("reference_level", np.float64),  # log(1/d2)
         ("kappa", np.float64),  # rounding of the logging mixture
-        ("share", np.float64),  # of control plays; 0: as the room asks for
+        ("share", np.float64),  # of control plays; 0: as the room asks for; CHEAP
         ("loan", np.float64),  # what evidence other than the coin's may spend beyond the coin's own
         ("loan_from", np.int64),
         ("every", np.int64),  # rounds between the starts of stretches; 0: only the first round is one

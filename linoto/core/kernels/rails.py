@@ -40,7 +40,7 @@ def rails_measure(rails: Records, books: Records, run: Records) -> None:
         if p.gate == CONTROL:
             b.room = coin_room(p, b, -inf)
             b.entry_centre = b.centre
-            most = max(most, share_of_control(p, b))
+            most = max(most, share_of_control(p, b, 1.0))
         else:
             b.room = room_by_rewards(p, b)
             most = max(most, 0.0 if b.room > 0.0 else 1.0)

@@ -15,7 +15,13 @@ import numpy as np
 from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.kernels.clicks import begin_clicks_of_rounds, clicks_of, learn_clicks
 from linoto.core.kernels.compiling import compiled, inner
-from linoto.core.kernels.control import enter_coin_play, enter_coin_reward, open_control, throw_coin
+from linoto.core.kernels.control import (
+    enter_coin_play,
+    enter_coin_reward,
+    open_control,
+    preference,
+    throw_coin,
+)
 from linoto.core.kernels.deciding import choose
 from linoto.core.kernels.estimate import (
     add_action,
@@ -496,6 +502,23 @@ def context_propose(
 
 
 @inner
+def preferred_by_estimates(p: Any, s: State, weights: Floats, offered: int) -> float:
+    """How much rather than elsewhere practice should be played: by the best arm, and what practice has else.
+
+    Whichever arms explorer and practice draw, so that a propensity needs no other share.
+    """
+    if p.share >= 0.0:
+        return 1.0
+    mean, favourite = s.arms[MEAN], best(s.arms[MEAN, :offered])
+    total, weight = 0.0, 0.0
+    for a in range(weights.size):
+        if a != favourite:
+            total, weight = total + weights[a] * mean[a], weight + weights[a]
+    practice = total / weight if weight > 0.0 else mean[favourite]
+    return preference(p, s.run[0], mean[favourite], practice)
+
+
+@inner
 def decide_measured(
     params: Records, s: State, weights: Floats, offered: int, proposal: int, coin: Part, shift: Part
 ) -> int:
@@ -523,7 +546,7 @@ def decide_measured(
         if shift is not None and p.loan_from == THE_MODEL:
             tell_online(s)
             vouched = max(vouched, vouched_room(params[1], online(s), None, 1))
-        throw_coin(p, r, vouched, False)
+        throw_coin(p, r, vouched, False, preferred_by_estimates(p, s, weights, offered))
         return int(r.arm)
     fall_back_on_practice(params, s, offered, shift)
     choose(p, s, proposal)

@@ -15,6 +15,7 @@ from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, level_of
 from linoto.core.certificates import Certificate, why_refuted
+from linoto.core.default_gate import usual_share
 from linoto.core.features.columns import MISSING
 from linoto.core.features.moments import Moments
 from linoto.core.item_changes import recipe_of, removed_by
@@ -53,7 +54,7 @@ class ContextArms(LoopArms):
         if not starts_without_arms(policy):
             raise invalid(f"policy must be one that knows contexts, got a {spec.policy.get('type')}")
         rng = as_generator(spec.seed or 0)
-        with recognising(spec.version > 5):
+        with recognising(spec.version > 5), usual_share(spec.version > 6):
             agent: Agent = policy.start(offline=read_moments(spec.moments), features=self.recipe, rng=rng)
         return agent
 

@@ -119,7 +119,7 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     alarm_run: Annotated[
         float, Meta(ge=10.0, le=1e12, description="safe plays between false alarms of drift, on average")
     ] = 100_000.0
-    version: Annotated[int, Meta(ge=1, le=6, description="set by the service: whose defaults it has")] = 1
+    version: Annotated[int, Meta(ge=1, le=7, description="set by the service: whose defaults it has")] = 1
 
 
 # -- as it is stored
@@ -129,8 +129,9 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 # history of a loop did not say how many rewards were lost; up to version 4 a loop that was given no seed made
 # one from its name and drew by it until a server of a later version gave it a key, late rewards hid from the
 # watch what was known of earlier decisions, and arms were not counted anew after a drift alarm; up to
-# version 5 all features of a recipe were one block, which gives other last digits.
-VERSION = 6
+# version 5 all features of a recipe were one block, which gives other last digits; up to
+# version 6 the usual coin of a loop with contexts was not a cheap one.
+VERSION = 7
 KEYED = 5  # the version from which on a loop has a key from the beginning
 DEFAULTS: dict[int, dict[str, Any]] = {
     1: {"on_alarm": "warn", "missing_reward": "default", "seed": 0},
@@ -139,6 +140,7 @@ DEFAULTS: dict[int, dict[str, Any]] = {
     4: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     5: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     6: {"on_alarm": "safe-only", "missing_reward": "unknown"},
+    7: {"on_alarm": "safe-only", "missing_reward": "unknown"},
 }
 
 
@@ -246,7 +248,7 @@ def one_control_group(policy: Policy, holdback: float) -> tuple[Policy, float]:
     if holdback == 0 or not getattr(gate, "throws_coin", False):
         return policy, holdback
     share = getattr(gate, "share", None)
-    if share not in (None, holdback):
+    if share not in (None, "cheap", holdback):
         raise invalid(
             f"holdback must be the share of the gate, {share:g}, or left out, got {holdback:g}: "
             "both say how likely a round is a control round"

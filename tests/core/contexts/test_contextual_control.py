@@ -23,7 +23,11 @@ from linoto import (
     Moments,
     Random,
     Tolerance,
+    restore,
+    to_dict,
 )
+from linoto.core import codec
+from linoto.core.snapshots import read_snapshot
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
 NORMAL = Confidence(noise=0.5, reward_range=(-1, 1))
@@ -72,6 +76,61 @@ def test_the_books_are_those_of_the_oracle(name: str) -> None:
                     oracle.observe(due.round - 1, reward)
             late = []
     assert kinds >= {"agreed", "control", "explored"}
+
+
+def test_a_cheap_share_is_larger_where_the_estimates_say_that_practice_costs_little() -> None:
+    """By the formula, in NumPy: the best arm, and what practice has besides it, by least squares."""
+    world, shares = Clicks(1), []
+    V, b = np.eye(3) * 3 / 16 + world.rows.T @ world.rows, world.rows.T @ world.outcomes
+    gate = Control(budget=20.0, epsilon=0.01, share="cheap")
+    agent = Gated(explorer=LinTS(), gate=gate, confidence=CLICKS).start(world.log, rng=2)
+    oracle = ControlReference(budget=20.0, epsilon=0.01, share="cheap", centre=world.log.reference)
+    for _ in range(150):
+        actions, weights = world.arms(4), world.rng.dirichlet(np.ones(4))
+        estimates = actions @ np.linalg.solve(V, b)
+        others = np.where(np.arange(4) == estimates.argmax(), 0.0, weights)
+        expected = oracle.cheap_share(float(others @ estimates / others.sum()), float(estimates.max()))
+        decision = agent.decide(actions=actions, practice=weights)
+        if decision.control_share is not None:
+            shares.append((decision.control_share, oracle.cheap_share()))
+            assert decision.control_share == pytest.approx(expected, abs=1e-4)
+        reward, x = world.reward(decision), np.array(decision.action)
+        agent.update(decision, reward)
+        oracle.commit(kind_of(decision), expected)
+        oracle.observe(decision.round - 1, reward)
+        V, b = V + np.outer(x, x), b + reward * x
+    ratios = np.array([share / usual for share, usual in shares])
+    assert len(shares) > 50 and ratios.min() < 0.95 and ratios.max() > 1.05
+
+
+def test_the_usual_coin_is_cheap_and_plays_practice_less_often() -> None:
+    """In the same world and by the same log; what is promised is the same."""
+    usual, before = Gated(confidence=CLICKS), Gated(gate=Control(budget=50.0), confidence=CLICKS)
+    control = {}
+    for name, policy in {"usual": usual, "before": before}.items():
+        world = Clicks(5)
+        agent = policy.start(world.log, rng=1)
+        control[name] = 0
+        for _ in range(400):
+            actions = world.arms(4)
+            worst = int(np.argmin([world.mean(action) for action in actions]))
+            decision = agent.decide(actions=actions, practice=worst)
+            agent.update(decision, world.reward(decision))
+            control[name] += decision.source == "control"
+        assert agent.certificate.budget == 50.0
+    assert 0 < control["usual"] < 0.7 * control["before"]
+
+
+def test_what_an_older_version_stored_without_a_gate_keeps_the_coin_that_it_had() -> None:
+    """Its snapshot does not say that the coin is a cheap one."""
+    world, policy = Clicks(4), Gated(confidence=CLICKS)
+    before = Gated(gate=Control(budget=50.0), confidence=CLICKS).start(world.log, rng=1)
+    header, arrays = read_snapshot(before.snapshot())
+    header["policy"] = to_dict(policy)
+    stored, today = restore(codec.pack(header, arrays)), policy.start(world.log, rng=1)
+    assert (stored.gate.share, restore(stored.snapshot()).gate.share) == (None, None)
+    assert (today.gate.share, restore(today.snapshot()).gate.share) == ("cheap", "cheap")
+    assert stored.gate == before.gate
 
 
 def test_a_loan_is_what_the_model_sees_and_no_more() -> None:
@@ -252,6 +311,7 @@ def most_excess(seed: int, gate: Any, *, delta: float, rounds: int, turned: bool
 
 
 GATES: dict[str, Any] = {
+    "cheap control": Control(budget=12.0, epsilon=0.05, share="cheap"),
     "control": Control(budget=4.0, epsilon=0.05, promise="expected"),
     "loan": Control(budget=2.0, epsilon=0.05, promise="expected", loan=6.0),
     "model": Tolerance(budget=4.0, epsilon=0.05, evidence="model"),

@@ -50,6 +50,7 @@ POLICIES: dict[str, Any] = {
     "control, by gaps": Gated(
         explorer=SquareCB(scale=2.0), gate=Control(budget=6.0, share=0.3), confidence=CLICKS
     ),
+    "cheap control": Gated(gate=Control(budget=6.0, share="cheap"), confidence=CLICKS),
     "control, random": Gated(explorer=Random(), gate=Control(budget=6.0, share=0.3), confidence=CLICKS),
     "loan": Gated(
         explorer=LinTS(), gate=Control(budget=2.0, loan=4.0, promise="expected"), confidence=CLICKS
@@ -155,7 +156,7 @@ def test_a_snapshot_that_does_not_fit_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["thompson", "chance", "model", "model, proposal", "control", "control, random"]
+    "name", ["thompson", "chance", "model", "model, proposal", "control", "cheap control", "control, random"]
 )
 @pytest.mark.few(1)
 def test_propensities_are_the_frequencies(name: str) -> None:
