@@ -122,7 +122,7 @@ def contextual_gate(
     if kind == "tolerance":
         return Tolerance(evidence="model", budget=budget, epsilon=epsilon)
     promise: Any = "realised" if confidence.noise == "bounded" else "expected"
-    return Control(promise=promise, budget=budget, epsilon=epsilon)
+    return Control(promise=promise, budget=budget, epsilon=epsilon, share="cheap")
 
 
 def fitting(promises: tuple[GatePromise, ...], verdict: str) -> GatePromise | None:

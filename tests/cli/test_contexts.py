@@ -134,7 +134,8 @@ def test_create_knows_which_statistics_it_got(stats: Path, capsys: Captured) -> 
     agent, arms = loop.agent, loop.arms
     assert arms.recipe == saved.recipe and (agent.moments.gram == saved.moments.gram).all()
     assert arms.practice == {"A": 0.25, "C": 0.75} and loop.spec.default_reward == 0.0
-    assert agent.policy == linoto.Gated(gate=linoto.Control(budget=40), confidence=saved.confidence)
+    gate = linoto.Control(budget=40, share="cheap")
+    assert agent.policy == linoto.Gated(gate=gate, confidence=saved.confidence)
     assert run("create", "shop", stats, *PRACTICE, "--budget", 40, "--unit", "clicks", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["made"], found["contexts"], found["verdict"]) == (False, True, "deploy")
@@ -143,7 +144,7 @@ def test_create_knows_which_statistics_it_got(stats: Path, capsys: Captured) -> 
 @pytest.mark.parametrize(
     ("options", "policy"),  # a budget of a tenth of 340 clicks
     [
-        ((), {"gate": linoto.Control(budget=34)}),
+        ((), {"gate": linoto.Control(budget=34, share="cheap")}),
         (("--gate", "tolerance"), {"gate": linoto.Tolerance(budget=34, evidence="model")}),
         (
             ("--gate", "tolerance", "--epsilon", 0.1, "--explorer", "thompson"),
@@ -308,7 +309,8 @@ def test_a_preview_of_a_log_draws_its_rounds_from_the_rows(stats: Path, capsys: 
     told = json.loads(capsys.readouterr().out)
     saved = linoto.load(stats)
     rows = linoto.read_rows("june clicks.csv", recipe=saved.recipe, reward="click")
-    policy = linoto.Gated(gate=linoto.Control(budget=30), confidence=saved.confidence)
+    gate = linoto.Control(budget=30, share="cheap")
+    policy = linoto.Gated(gate=gate, confidence=saved.confidence)
     found = linoto.preview(saved, rows=rows, policy=policy, grid=[30], horizon=60, worlds=3)
     assert told["rounds_from"] == "rounds are drawn from the rows of the log, with what each offered"
     assert told["outlooks"] == json.loads(json.dumps(found.to_dict()["outlooks"]))

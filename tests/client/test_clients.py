@@ -367,7 +367,8 @@ def test_a_log_with_contexts_brings_the_budget_that_is_usual_for_what_it_earned(
     confidence = linoto.Confidence(noise="bounded", reward_range=(0, 1))
     saved = SavedLog.of_moments(linoto.Recipe(items=("A",)), moments, source="x.csv", confidence=confidence)
     known = assuming(linoto.to_dict(linoto.Gated()), saved)
-    assert known.gate == linoto.Control(budget=2.0, epsilon=0.01) and known.confidence == confidence
+    assert known.gate == linoto.Control(budget=2.0, epsilon=0.01, share="cheap")
+    assert known.confidence == confidence
     own = linoto.Gated(gate=linoto.Control(budget=9.0))
     assert assuming(own, saved).gate == own.gate
 
