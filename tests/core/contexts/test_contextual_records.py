@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from linoto import (
 from linoto.core.default_gate import default_gate_in_rounds
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
+CHEAP = partial(Control, share="cheap")
 MODEL = Tolerance(budget=2.0, epsilon=0.05, evidence="model")
 POLICIES: dict[str, Any] = {
     "ucb": LinUCB(scale=1.0),
@@ -278,7 +280,7 @@ def test_without_a_gate_it_is_a_budget_of_a_hundred_times_the_noise() -> None:
     assert Gated().composed_for_rounds().gate == Tolerance(budget=100.0, evidence="model")
     assert Gated(confidence=CLICKS).composed_for_rounds().gate == Control(budget=50.0)
     normal = Confidence(noise=0.2, reward_range=(-1, 1))
-    assert Gated(confidence=normal).composed_for_rounds().gate == Control(budget=20.0, promise="expected")
+    assert Gated(confidence=normal).composed_for_rounds().gate == CHEAP(budget=20.0, promise="expected")
     Gated().start(None, d=2)
     Gated(confidence=CLICKS).start(None, d=2, rng=0)
 
@@ -290,9 +292,9 @@ def log_that_earned(total: float) -> Moments:
 
 @pytest.mark.parametrize("earned, budget", [(1e6, 50.0), (90.0, 9.0), (-3.0, 50.0)])
 def test_the_usual_budget_is_a_tenth_of_what_a_log_earned_at_most(earned: float, budget: float) -> None:
-    assert default_gate_in_rounds(log_that_earned(earned), CLICKS) == Control(budget=budget)
+    assert default_gate_in_rounds(log_that_earned(earned), CLICKS) == CHEAP(budget=budget)
     negative = Confidence(noise="bounded", reward_range=(-1, 1))
-    assert default_gate_in_rounds(log_that_earned(earned), negative) == Control(budget=100.0)
+    assert default_gate_in_rounds(log_that_earned(earned), negative) == CHEAP(budget=100.0)
 
 
 @pytest.mark.parametrize(
@@ -303,9 +305,9 @@ def test_where_the_usual_budget_would_never_open_there_is_a_rate(
 ) -> None:
     """A tenth of what a round of the log earns; where that is not known, 2 % of the noise."""
     gate = default_gate_in_rounds(log_that_earned(earned), CLICKS)
-    assert gate == Control(budget=budget, epsilon=rate)
+    assert gate == CHEAP(budget=budget, epsilon=rate)
     small = Confidence(noise=0.01, reward_range=(-1, 1))
-    assert default_gate_in_rounds(Moments.empty(1), small) == Control(
+    assert default_gate_in_rounds(Moments.empty(1), small) == CHEAP(
         budget=2.0, epsilon=0.0002, promise="expected"
     )
 
