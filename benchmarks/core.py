@@ -33,6 +33,7 @@ from reference_numpy import Floats, NumpyAgent, by_gemm, by_gemm_and_sum, play
 
 import linoto
 from linoto.core.agent import Agent
+from linoto.core.slices import slicing
 
 Name = TypeVar("Name")
 EXACT = "LinOtO, exact budget"
@@ -199,6 +200,35 @@ def many_arms(rounds: int) -> Iterator[Row]:
     yield Row("many arms: memory of one agent, at any horizon", problem.memory, "kB")
 
 
+def pauses(rounds: int) -> Iterator[Row]:
+    """The longest round and the usual one where arms are many: with refreshes in slices, and all at once."""
+    rng, k, n = np.random.default_rng(0), 10_000, 1100  # two refreshes
+    bandit = linoto.sphere_bandit(k=k, d=200, rng=rng)
+    log = bandit.log(np.bincount(rng.integers(k, size=20_000), minlength=k), rng)
+    draws = bandit.draw(n, rng).tolist()
+
+    def times(sliced: bool, lists: bool) -> Floats:
+        with slicing(sliced):
+            agent = linoto.LinUCB().start(bandit.actions, log, rng=0)
+        if not lists:
+            agent.look_at_every_arm()
+
+        def one_round(draw: float) -> None:
+            arm = agent.select()
+            agent.update(arm, float(bandit.means[arm]) + draw)
+
+        return np.array([seconds(partial(one_round, draw)) * 1e3 for draw in draws])
+
+    for lists in (False,):
+        for sliced in (True, False):
+            found = times(sliced, lists)
+            name = f"10,000 x 200, {'lists' if lists else 'every arm'}, {'slices' if sliced else 'at once'}"
+            yield Row(f"{name}: a round, on average", found.mean(), "ms")
+            yield Row(f"{name}: the longest of the last 1,000", found[100:].max(), "ms")
+            longest = found[100:].max() / np.median(found)
+            yield Row(f"{name}: against the median", longest, "times", "<= 3" if sliced and not lists else "")
+
+
 def threads(rounds: int) -> Iterator[Row]:
     """Two simulations at once against one alone, and the same for bare arithmetic: what the cores allow."""
     problem = Problem.draw(k=100, d=20, n=8000)  # short: both cores must be free at once
@@ -262,7 +292,7 @@ def main() -> None:
     for fact, value in {**machine, **versions, "turns of each": options.rounds}.items():
         print(f"{fact}: {value}")
     rows = []
-    for part in (loop, many_arms, threads, processes):
+    for part in (loop, many_arms, pauses, threads, processes):
         for row in part(options.rounds):
             show(row)
             rows.append(row._asdict())

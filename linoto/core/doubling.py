@@ -23,6 +23,7 @@ from linoto.core.one_hot import RECOGNISED, is_compact, recognising
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import Log, Policy, is_log, of_log
 from linoto.core.saving import SNAPSHOT_FORMAT
+from linoto.core.slices import SLICED, slicing
 from linoto.core.validation import as_arm, as_floats, as_names, as_reward, generator_for
 
 FIXED_ARMS = (
@@ -88,6 +89,7 @@ class Doubling:
             coins=KeyedCoins.fresh() if rng is None else None,
             extra=extra,
             recognises=RECOGNISED.get(),
+            sliced=SLICED.get(),
         )
         agent.restart(epoch=0)
         return agent
@@ -144,9 +146,11 @@ class DoublingAgent:
         coins: KeyedCoins | None,  # of which every epoch has its own; None: from `rng`
         extra: dict[str, Any],
         recognises: bool,
+        sliced: bool,
     ) -> None:
         self.policy, self.actions, self.offline = policy, actions, offline
         self.recognises = recognises  # one-hot arms, in every epoch: zeros give other last digits
+        self.sliced = sliced  # where there are many arms, in every epoch: a whole refresh gives others, too
         self.epoch = 0
         self.played = 0  # rounds of this epoch
         self.stale = np.zeros(len(actions), dtype=np.int64)  # (k,) rewards still owed to epochs that are over
@@ -188,7 +192,7 @@ class DoublingAgent:
             self.stale = self.pending
         self.epoch, self.played = epoch, 0
         policy = self.policy.in_epoch(epoch)
-        with recognising(self.recognises):
+        with recognising(self.recognises), slicing(self.sliced):
             agent: Any = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
         if self._coins is not None and hasattr(agent, "use_coins"):
             agent.use_coins(self._coins.derived(epoch))

@@ -14,7 +14,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Records
 from linoto.core.kernels import Parts, State
 
-HISTORY, OF_REFRESHES = ("steps", "gains", "refreshed"), ("thetas", "roots")
+HISTORY, OF_REFRESHES = ("steps", "gains", "refreshed"), ("renewed", "thetas", "roots")
 MADE_ANEW = ("long_rows", "short_rows", "fresh", "scratch")  # of the features, or for one call
 TOGETHER = 64  # arms that do so at a time: fewer take longer each, more let a round wait
 
@@ -27,10 +27,11 @@ class Sizes(NamedTuple):
     least_arms: int = 4096
     memory: int = 32_768
 
-    def of(self, d: int, k: int) -> tuple[int, int, int]:
+    def of(self, d: int, k: int, slices: int = 0) -> tuple[int, int, int]:
         """The short and the long list out of k arms, and the rewards kept before arms repeat them in turn."""
         long = min(max(self.long, k // 32), max(k // 4, 1))
-        memory = max(self.memory, k // 2) * 512 // (512 + d)  # each 512 of them bring a matrix
+        matrices = d * max(slices, 1)  # that each 512 rewards bring, in numbers for each feature
+        memory = max(self.memory, k // 2) * 512 // (512 + matrices)
         return min(self.short, max(long // 4, 1)), long, max(memory, 1)
 
 
@@ -87,7 +88,7 @@ class Shortlists:
         gone = int((h.refreshed[:steps] >= 0).sum())
         for rows, first, left in (
             *((rows, steps, kept) for rows in (h.steps, h.gains, h.refreshed)),
-            *((rows, gone, refreshes - gone) for rows in (h.thetas, h.roots)),
+            *((rows, gone, refreshes - gone) for rows in (h.renewed, h.thetas, h.roots)),
         ):
             rows[:left] = rows[first : first + left].copy()
         h.refreshed[:kept][h.refreshed[:kept] >= 0] -= gone
@@ -179,7 +180,10 @@ class Shortlists:
 
     def make_room(self, params: Records, state: State) -> None:
         """More history; where it would take much more memory than the features, all arms catch up instead."""
-        most = max(self.memory // 64, 8)  # times that all is computed anew: many where rewards are large
+        often = max(8, 4 * int(state.run["slices"][0]))
+        most = max(
+            self.memory * often // 512, 8
+        )  # times that all is computed anew: many where rewards are large
         if self.book["steps"] >= 4 * self.memory or self.book["refreshes"] >= most:
             self.catch_up(params, state)
         else:

@@ -43,6 +43,7 @@ from linoto.core.protocols import Composition, Policy
 from linoto.core.rails import Rails
 from linoto.core.running import Running
 from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, digest_of, lasting_rows
+from linoto.core.slices import slices_for
 from linoto.core.tickets import Tickets
 from linoto.core.validation import as_actions, stays_float32
 
@@ -428,6 +429,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
         coins=None if coins is None else KeyedCoins(bytes.fromhex(coins["key"])),
         extra=header["extra"],
         recognises=not keeps_zeros(inner, actions),
+        sliced=keeps_slices(inner, actions),
     )
     agent.inner, agent.epoch, agent.played = inner, header["epoch"], header["played"]
     if arrays["stale"].shape != agent.stale.shape or arrays["stale"].dtype != agent.stale.dtype:
@@ -450,6 +452,13 @@ def keeps_zeros(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:
     if isinstance(agent, DoublingAgent):
         return not agent.recognises
     return not agent.running.run["one_hot"] and find_one_hot(actions) is not None
+
+
+def keeps_slices(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:
+    """Whether an agent has the slices that as many arms have today: an older version began it without."""
+    if isinstance(agent, DoublingAgent):
+        return agent.sliced
+    return bool(agent.running.run["slices"] >= slices_for(*actions.shape))
 
 
 def compact_arms(agent: Agent) -> kernels.Floats:

@@ -12,6 +12,9 @@ import pytest
 from helpers.loops import decide, digests, reward
 from helpers.service_process import FakeClock, opened
 
+from linoto import LinUCB, to_dict
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec
 from linoto.service.maintenance import check
 
 FOLDER = Path(__file__).parents[1] / "data" / "version-0.1"
@@ -75,3 +78,18 @@ def test_epochs_after_an_upgrade_keep_the_zeros_of_arms_without_features(tmp_pat
             reward(service, made.decision_id, float(turn % 2), "doubling")
         assert len(set(digests(service, "doubling"))) == 1
     assert [line.endswith(("ok", "agree")) for line in check(path)] == [True, True]
+
+
+@pytest.mark.parametrize("version", [6, 7])
+def test_only_loops_of_this_version_refresh_many_arms_in_slices(version: int) -> None:
+    """A replay of an older loop from its first event has the bits that its database holds."""
+    features = np.random.default_rng(0).standard_normal((1100, 64))
+    spec = LoopSpec(
+        arms=[Arm(f"arm {number}", row) for number, row in enumerate(features.tolist())],
+        policy=to_dict(LinUCB()),
+        default_reward=0.0,
+        offline=LogStatistics(pulls=[1] * 1100, reward_sums=[0.5] * 1100),
+        version=version,
+    )
+    agent: Any = Loop.fresh("loop", spec).agent
+    assert (agent.running.run["slices"] > 0) == (version > 6)

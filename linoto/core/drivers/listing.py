@@ -41,7 +41,9 @@ class Listing:
         if running.lists is not None or self.next_try is None or running.rewards < self.next_try:
             return running.lists
         assert self.sizes is not None
-        lists = Shortlists(running.held, self.sizes.of(*running.held.actions.shape), self.parts)
+        d, k = running.held.actions.shape
+        sizes = self.sizes.of(d, k, slices=int(running.run["slices"]))
+        lists = Shortlists(running.held, sizes, self.parts)
         warm_up_lists(self.parts.coin, self.parts.ledger)
         if lists.begin(running.params, running.held):
             running.lists = lists

@@ -10,6 +10,7 @@ import numpy as np
 from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.layout import (
+    BLOCK,
     BLOCK_BEGIN,
     BLOCK_END,
     CROSS,
@@ -395,8 +396,10 @@ def invert(s: State) -> None:
     r.widest = 0.0
     for i in range(d - 1, -1, -1):  # row i of R^-1 from the rows below it
         row, begin, end = upper[i], block_begin(s, i), block_end(s, i)
-        combine_part(upper, factor[i], i + 1, in_fours(i + 1, end, d), row, begin, end)
-        for j in range(begin, end):
+        for j in range(begin, i):
+            row[j] = lower[j, i] = 0.0
+        combine_part(upper, factor[i], i + 1, in_fours(i + 1, end, d), row, i, end)
+        for j in range(i, end):
             row[j] = ((1.0 if i == j else 0.0) - row[j]) / factor[i, i]
             lower[j, i] = row[j]
         r.log_det += 2.0 * log(factor[i, i])
@@ -433,16 +436,53 @@ def refresh(p: Any, s: State, shift: Part, extras: Part) -> None:
         refresh_one_hot(p, s, extras)
         return
     refresh_estimate(p, s)
-    (d, k), lower = s.actions.shape, s.square[ROOT_T]
-    combine(s.actions, s.vectors[THETA], s.arms[MEAN])
-    variance, row = s.arms[VARIANCE], s.arms[CROSS]
-    variance[:] = 0.0
-    for i in range(d):
-        combine(s.actions[: i + 1], lower[i, : i + 1], row)
-        for a in range(k):
-            variance[a] += row[a] * row[a]
+    measure_anew(s, 0, s.actions.shape[1])
     if shift is not None:
         refresh_moved(s)
+
+
+@inner
+def measure_anew(s: State, first: int, last: int) -> None:
+    """Mean and variance of the arms from `first` to `last` by theta and R'^-1, O(d^2 / 2) each."""
+    mean, variance, row = s.arms[MEAN], s.arms[VARIANCE], s.arms[CROSS]
+    d, lower = s.actions.shape[0], s.square[ROOT_T]
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        combine_part(s.actions, s.vectors[THETA], 0, d, mean, begin, end)
+        variance[begin:end] = 0.0
+        for i in range(d):
+            combine_part(s.actions, lower[i], 0, i + 1, row, begin, end)
+            for a in range(begin, end):
+                variance[a] += row[a] * row[a]
+
+
+@inner
+def renew(p: Any, s: State, growth: float, reward: float, shift: Part, extras: Part) -> None:
+    """A refresh, or one of the smaller ones that take its place, after a reward and what it did to det V."""
+    if s.run[0].slices == 0:
+        refresh(p, s, shift, extras)
+        return
+    first, last = renew_estimate(p, s, growth, reward)
+    measure_anew(s, first, last)
+
+
+@inner
+def renew_estimate(p: Any, s: State, growth: float, reward: float) -> tuple[int, int]:
+    """The same without the arms, and which of them follow: from the first to the last.
+
+    The action of the reward is in `work`. With slices R knows all rewards, row by row, but for this one.
+    """
+    r, d, k = s.run[0], s.vectors.shape[1], s.arms.shape[1]
+    if r.slices == 0:
+        refresh_estimate(p, s)
+        return 0, k
+    update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward, 0, d)
+    invert(s)
+    if has_leapt(growth):
+        return 0, k
+    first, last = k * r.slice // r.slices, k * (r.slice + 1) // r.slices
+    r.slice = (r.slice + 1) % r.slices
+    return first, last
 
 
 @inner
@@ -666,5 +706,11 @@ def update_moved(s: State, shrink: float) -> None:
 @inner
 def is_worn(r: Any, growth: float) -> bool:
     """Whether rank-one steps may have cost digits: there were many, or one that changed much."""
-    leapt = not 1.0 <= growth <= REFRESH_ABOVE
-    return bool(r.since_refresh >= REFRESH_EVERY or (leapt and r.one_hot == 0))
+    every = REFRESH_EVERY if r.slices == 0 else REFRESH_EVERY // r.slices
+    return bool(r.since_refresh >= every or (has_leapt(growth) and r.one_hot == 0))
+
+
+@inner
+def has_leapt(growth: float) -> bool:
+    """Whether one rank-one step changed so much that no arm is what it was."""
+    return not 1.0 <= growth <= REFRESH_ABOVE

@@ -12,6 +12,7 @@ import numpy as np
 
 from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.one_hot import OneHotArms, dense, find_one_hot
+from linoto.core.slices import slices_for
 
 BETS = 12  # betting fractions of the bounded-reward boundary
 TILTS = 20  # exponential tilts of the bounded-reward reference
@@ -112,6 +113,8 @@ RUN = np.dtype(
         ("rounds", np.int64),  # commits so far; the next round is t = rounds + 1
         ("rewards", np.int64),  # rewards so far
         ("since_refresh", np.int64),
+        ("slices", np.int64),  # above 0: R follows every reward, and a refresh is as many smaller ones
+        ("slice", np.int64),  # the arms that the next of those computes anew
         ("one_hot", np.int64),  # 1: every arm is a scaled unit vector of a feature of its own
         ("split", np.int64),  # 1: V has several blocks on its diagonal, and nothing beside them
         ("border", np.int64),  # above 0: features from here on are shared by arms, and all is kept in R alone
@@ -409,7 +412,7 @@ LISTS = np.dtype(
         ("short_size", np.int64),
         ("least_size", np.int64),  # no short list is made smaller than that
         ("steps", np.int64),  # rewards in the history, and
-        ("refreshes", np.int64),  # how often all was computed anew among them
+        ("refreshes", np.int64),  # how often arms were computed anew among them
         ("begun", np.int64),  # rewards when the lists began
         ("leader", np.int64),  # the arm with the best lower bound so far
         ("frozen", np.int64),  # the one that had it before the first round
@@ -451,7 +454,8 @@ class Lists(NamedTuple):
     scratch: Floats  # (4, d)
     steps: Floats  # (n, d) V^-1 x of each reward
     gains: Floats  # (n, 3) what theta moved along it, 1 / growth, the radius after it
-    refreshed: Ints  # (n,) where all was computed anew after it: which time; else -1
+    refreshed: Ints  # (n,) where arms were computed anew after it: which time; else -1
+    renewed: Ints  # (m, 2) the first of those arms, and where they end
     thetas: Floats  # (m, d) theta then
     roots: Floats  # (m, d, d) R'^-1 then
 
@@ -480,6 +484,7 @@ def allocate_lists(k: int, d: int, short: int, long: int) -> Lists:
         steps=np.zeros((256, d)),
         gains=np.zeros((256, 3)),
         refreshed=np.zeros(256, dtype=np.int64),
+        renewed=np.zeros((4, 2), dtype=np.int64),
         thetas=np.zeros((4, d)),
         roots=np.zeros((4, d, d)),
     )
@@ -489,7 +494,7 @@ def with_history(h: Lists) -> Lists:
     """The same with twice the room for history."""
 
     grown: dict[str, Any] = {}
-    for name in ("steps", "gains", "refreshed", "thetas", "roots"):
+    for name in ("steps", "gains", "refreshed", "renewed", "thetas", "roots"):
         array = getattr(h, name)
         grown[name] = np.concatenate([array, np.zeros_like(array)])
     return h._replace(**grown)
@@ -532,6 +537,8 @@ def allocate(
     state.counts[LOGGED] = pulls
     state.counts[ALLOWED] = 1
     state.arms[OFFLINE_SUMS] = reward_sums
+    if not shifted and state.run["one_hot"][0] == 0:
+        state.run["slices"] = slices_for(*actions.shape)
     return state
 
 

@@ -23,6 +23,7 @@ from linoto.core.kernels.estimate import (
     raise_bounds,
     refine,
     refresh,
+    renew,
     solve,
     update_factor,
 )
@@ -275,8 +276,8 @@ def observe(
     if extras is not None and p.memory > 0 and r.rewards % p.memory == 0:
         forget(p, s, shift, extras)
     elif is_worn(r, growth):
-        refresh(p, s, shift, extras)
-    elif p.keeps_factor == 1 and r.one_hot == 0:
+        renew(p, s, growth, reward, shift, extras)
+    elif (p.keeps_factor == 1 or r.slices > 0) and r.one_hot == 0:
         update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward, 0, s.vectors.shape[1])
     if shift is not None:
         observe_online(params, s, arm, reward, error, own, extras)

@@ -21,7 +21,7 @@ from linoto.core.kernels.estimate import (
     learn,
     noise_radius,
     project_arm,
-    refresh_estimate,
+    renew_estimate,
     solve,
     update_factor,
 )
@@ -543,23 +543,22 @@ def list_commit(
 
 @inner
 def update_short(s: State, h: Lists, gain: float, shrink: float) -> None:
-    """Mean and variance of the short list after a reward, or after all was computed anew."""
-    b, d = h.book[0], s.vectors.shape[1]
+    """Mean and variance of the short list after a reward, and of those arms that it computes anew."""
+    b, d, anew = h.book[0], s.vectors.shape[1], h.refreshed[h.book[0].steps]
     mean, variance, width, cross = h.short[S_MEAN], h.short[S_VARIANCE], h.short[S_WIDTH], h.short[S_CROSS]
-    if h.refreshed[b.steps] < 0:
-        combine_part(h.short_rows, s.vectors[STEP], 0, d, cross, 0, b.short)
+    combine_part(h.short_rows, s.vectors[STEP], 0, d, cross, 0, b.short)
+    for j in range(b.short):
+        mean[j] += gain * cross[j]
+        left = variance[j] - shrink * cross[j] * cross[j]
+        variance[j] = left if left > 0.0 else 0.0
+    if anew >= 0:
         for j in range(b.short):
-            mean[j] += gain * cross[j]
-            left = variance[j] - shrink * cross[j] * cross[j]
-            variance[j] = left if left > 0.0 else 0.0
-    else:
-        combine_part(h.short_rows, s.vectors[THETA], 0, d, mean, 0, b.short)
-        for j in range(b.short):
-            variance[j] = 0.0
-        for i in range(d):
-            combine_part(h.short_rows, s.square[ROOT_T, i], 0, i + 1, cross, 0, b.short)
-            for j in range(b.short):
-                variance[j] += cross[j] * cross[j]
+            if h.renewed[anew, 0] <= h.members[SHORT, j] < h.renewed[anew, 1]:
+                mean[j] = project_arm(h.short_rows, 0, j, s.vectors[THETA])
+                variance[j] = 0.0
+                for i in range(d):
+                    row = project_arm(h.short_rows[: i + 1], 0, j, s.square[ROOT_T, i])
+                    variance[j] += row * row
     for j in range(b.short):
         width[j] = sqrt(variance[j])
     b.work += b.short
@@ -608,13 +607,13 @@ def list_observe(
             enter_reward(p, r, reward, mixture, ledger)
     h.refreshed[b.steps] = -1
     if is_worn(r, growth):
-        refresh_estimate(p, s)
+        h.renewed[b.refreshes, 0], h.renewed[b.refreshes, 1] = renew_estimate(p, s, growth, reward)
         h.refreshed[b.steps] = b.refreshes
         copy(s.vectors[THETA], h.thetas[b.refreshes])
         for i in range(d):
             copy(s.square[ROOT_T, i], h.roots[b.refreshes, i])
         b.refreshes += 1
-    elif p.keeps_factor == 1:
+    elif p.keeps_factor == 1 or r.slices > 0:
         update_factor(s.square[FACTOR], s.vectors[HALF], x, reward, 0, d)
     update_short(s, h, gain, 1.0 / growth)
     r.lost_radius = sum_over_permanent(s, h, LOST, S_WIDTH)

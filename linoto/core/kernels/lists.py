@@ -74,7 +74,7 @@ def catch_up(p: Any, s: State, h: Lists, arm: int) -> None:
     b.work += b.steps - h.stamps[arm]
     for t in range(h.stamps[arm], b.steps):
         anew = h.refreshed[t]
-        if anew >= 0:
+        if anew >= 0 and h.renewed[anew, 0] <= arm < h.renewed[anew, 1]:
             mean = project_arm(s.actions, 0, arm, h.thetas[anew])
             variance = 0.0
             b.work += 0.5 * d
@@ -121,22 +121,25 @@ def catch_up_block(p: Any, s: State, h: Lists, begin: int, end: int) -> None:
         first = min(first, h.stamps[a])
     for t in range(first, b.steps):
         anew, gain, shrink, bonus = h.refreshed[t], h.gains[t, 0], h.gains[t, 1], h.gains[t, 2]
+        low, high = end, end  # the arms of this block that were computed anew
         if anew >= 0:
-            combine_part(s.actions, h.thetas[anew], 0, d, cross, begin, end)
-            for a in range(begin, end):
+            low, high = max(begin, h.renewed[anew, 0]), min(end, h.renewed[anew, 1])
+        if low < high:
+            combine_part(s.actions, h.thetas[anew], 0, d, cross, low, high)
+            for a in range(low, high):
                 if h.stamps[a] <= t:
                     mean[a], variance[a] = cross[a], 0.0
             for i in range(d):
-                combine_part(s.actions, h.roots[anew, i], 0, i + 1, cross, begin, end)
-                for a in range(begin, end):
+                combine_part(s.actions, h.roots[anew, i], 0, i + 1, cross, low, high)
+                for a in range(low, high):
                     if h.stamps[a] <= t:
                         variance[a] += cross[a] * cross[a]
-        else:
+        if high - low < end - begin:
             combine_part(s.actions, h.steps[t], 0, d, cross, begin, end)
         for a in range(begin, end):
             if h.stamps[a] > t:
                 continue
-            if anew < 0:
+            if not low <= a < high:
                 mean[a] += gain * cross[a]
                 left = variance[a] - shrink * cross[a] * cross[a]
                 variance[a] = left if left > 0.0 else 0.0

@@ -19,6 +19,7 @@ from linoto.core.doubling import DoublingAgent
 from linoto.core.hints import shortened_list
 from linoto.core.offline import Offline
 from linoto.core.one_hot import find_one_hot, one_hot, recognising
+from linoto.core.slices import slicing
 from linoto.core.snapshots import from_dict, resume
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
@@ -48,7 +49,7 @@ class FixedArms(LoopArms):
     # -- starting
 
     def start(self, spec: LoopSpec) -> LoopAgent:
-        with recognising(spec.version > 2):
+        with recognising(spec.version > 2), slicing(spec.version > 6):
             agent: Any = from_dict(spec.policy, stored=True).start(
                 features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=list(self.recipe.items)
             )

@@ -129,8 +129,8 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 # history of a loop did not say how many rewards were lost; up to version 4 a loop that was given no seed made
 # one from its name and drew by it until a server of a later version gave it a key, late rewards hid from the
 # watch what was known of earlier decisions, and arms were not counted anew after a drift alarm; up to
-# version 5 all features of a recipe were one block, which gives other last digits; up to
-# version 6 the usual coin of a loop with contexts was not a cheap one.
+# version 5 all features of a recipe were one block; up to version 6 a refresh was of all arms, however many:
+# both give other last digits; and the usual coin of a loop with contexts was not a cheap one.
 VERSION = 7
 KEYED = 5  # the version from which on a loop has a key from the beginning
 DEFAULTS: dict[int, dict[str, Any]] = {
