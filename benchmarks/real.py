@@ -72,6 +72,7 @@ GATED = {
     "LinTS(scale=1, prior='scaled')": {"explorer": {"explorer": "LinTS", "scale": 1.0, "prior": "scaled"}},
     "LinTS(scale=.5, prior='scaled')": {"explorer": {"explorer": "LinTS", "scale": 0.5, "prior": "scaled"}},
     "SquareCB()": {"explorer": {"explorer": "SquareCB"}},
+    "the coin of 0.3": {"budget": 50},
     "share .02": {"budget": 50, "share": 0.02},
 }
 POLICIES = (
