@@ -5,7 +5,7 @@ Needs Params and the run alone, so that a guard without arms or features keeps t
 
 from __future__ import annotations
 
-from math import exp, expm1, inf, log, log1p
+from math import exp, expm1, inf, log, log1p, sqrt
 from typing import Any
 
 from linoto.core.arrays import Floats, Ints, Records
@@ -241,7 +241,8 @@ def preference(p: Any, r: Any, best: float, practice: float) -> float:
     proportion to the root of the variance over the gap. Estimates err: it is the root of that.
     """
     usual = told_by_control(p, in_units(p, r.centre), explored_mean(p, r))
-    ratio = (told_by_control(p, in_units(p, practice), in_units(p, best)) / usual) ** 0.25
+    here = told_by_control(p, in_units(p, practice), in_units(p, best))
+    ratio = sqrt(sqrt(here / usual))  # a power has other bits on other processors
     return float(min(max(ratio, 1.0 / MOST_PREFERRED), MOST_PREFERRED))
 
 
