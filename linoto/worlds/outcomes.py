@@ -225,12 +225,12 @@ def summarise(
         first,
         certificate.excess(counted),
         float(run.control.mean()),
-        *(value for rail in guardrails for value in lost_of(rail, run)),
+        *(value for rail in guardrails for value in lost_of(rail, certificate, run)),
     )
 
 
-def lost_of(rail: Guardrail, run: Run) -> tuple[float, float, float]:
+def lost_of(rail: Guardrail, certificate: Certificate, run: Run) -> tuple[float, float, float]:
     """The largest loss of a metric, the last, and how far what is promised was ever exceeded."""
-    more, in_explored = run.metrics[rail.name]
-    counted = -rail.turn * in_explored
-    return max(0.0, float(counted.max())), -rail.turn * float(more[-1]), metric_excess(rail, run)
+    metric = run.metrics[rail.name]
+    most, last = (-rail.turn * metric.in_explored).max(), -rail.turn * metric.more[-1]
+    return max(0.0, float(most)), float(last), metric_excess(rail, certificate, run)

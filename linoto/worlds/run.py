@@ -23,6 +23,7 @@ class MetricRun(NamedTuple):
         Floats  # (n,) cumulative, on average: than the log's arms in its shares, or practice in these rounds
     )
     in_explored: Floats  # (n,) cumulative, as it came: than the fallback has on average, in explored rounds
+    luck: Floats  # (n,) cumulative: than these plays have on average, in explored rounds
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -132,8 +132,8 @@ def more_than_log(
     means = metric.means
     usual = log.pulls @ means / log.total if log.total else float("nan")
     values = metric.pay(arms, draws)
-    above = np.where(explored, values - means[fallbacks], 0.0)
-    return MetricRun(np.cumsum(means[arms] - usual), np.cumsum(above))
+    above, luck = (np.where(explored, values - means[other], 0.0) for other in (fallbacks, arms))
+    return MetricRun(np.cumsum(means[arms] - usual), np.cumsum(above), np.cumsum(luck))
 
 
 def played(
@@ -216,7 +216,7 @@ def in_contexts(
     given: bool,
 ) -> Run:
     """Play rounds that bring their own arms; what every arm would pay is computed before each block."""
-    parts, more = [], {name: list[tuple[Floats, Floats]]() for name in besides}
+    parts, more = [], {name: list[tuple[Floats, Floats, Floats]]() for name in besides}
     by_draw = drawn_practice(agent)
     for first in range(0, draws.size, BLOCK):
         now = draws[first : first + BLOCK]
@@ -237,7 +237,7 @@ def in_contexts(
         for name, (means, came) in values.items():
             behind = compared(rounds, drawn._replace(means=means), by_draw)[2]
             luck = np.where(rounds.explored, (came - means)[places], 0.0)
-            more[name].append((-behind, luck - behind))
+            more[name].append((-behind, luck - behind, luck))
     plays, *columns = zip(*parts, strict=True)
     arms, sources, _ = (np.concatenate(column) for column in zip(*plays, strict=True))
     rewards, earned, regret, behind = (np.concatenate(column) for column in columns)

@@ -32,14 +32,18 @@ def promise_violation(policy: Policy, bandit: World | ContextualBandit, offline:
     if not certificate.holds:
         return nan
     found = [float(certificate.excess(promised_shortfall(certain, certificate, bandit, run)))]
-    rails = certificate.guardrails if certificate.against != LOG else ()  # a run knows practice's metrics
-    return max([*found, *(metric_excess(rail, run) for rail in rails)])
+    return max([*found, *(metric_excess(rail, certificate, run) for rail in certificate.guardrails)])
 
 
-def metric_excess(rail: Guardrail, run: Run) -> float:
-    """How far what a guardrail counts was ever above what it promises."""
-    lost = -rail.turn * run.metrics[rail.name].in_explored
-    return float((lost - rail.budget - rail.rate * np.arange(1, lost.size + 1)).max())
+def metric_excess(rail: Guardrail, certificate: Certificate, run: Run) -> float:
+    """How far what a guardrail counts was ever above what it promises: below the log, or below practice."""
+    metric = run.metrics[rail.name]
+    rounding = dict(zip(certificate.guardrails, certificate.roundings, strict=False)).get(rail, 0.0)
+    by_log = certificate.against == LOG
+    more = metric.more if by_log else metric.in_explored - metric.luck
+    lost = -rail.turn * (more + metric.luck if certificate.realised else more)
+    limits = rail.budget + rounding + rail.rate * np.arange(1, lost.size + 1)
+    return float((lost - limits).max())
 
 
 def promised_shortfall(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -77,3 +80,31 @@ def test_with_contexts_stretches_are_judged_too() -> None:
     world, log = linoto.ContextualBandit.synthetic(k=3, d=2, rewards="bernoulli"), linoto.Moments.empty(2)
     found = [promise_violation(policy, world, log, run) for policy in policies]
     assert found == [2.0 - 9.0, 0.0 - 9.0]
+
+
+@pytest.mark.parametrize("promise", ["expected", "realised"])
+def test_a_guardrail_behind_a_tolerance_is_judged_by_what_the_log_had(promise: Any) -> None:
+    """The mixture and the explored plays, by hand: in means, or with explored plays as they came."""
+    means, complained = np.array([0.5, 0.4, 0.6]), np.array([0.1, 0.3, 0.5])
+    metric = linoto.Bandit(actions=np.eye(3), means=complained, rewards="bernoulli")
+    world = linoto.Bandit(actions=np.eye(3), means=means, rewards="bernoulli", metrics={"complaints": metric})
+    log = linoto.Offline(pulls=[60, 40, 0], reward_sums=[30.0, 16.0, 0.0])
+    rail = linoto.Guardrail(
+        "complaints", reward_range=(0, 1), lower_is_better=True, budget=9, rate=0.01, mean=0.18, logged=100
+    )
+    gate = linoto.Tolerance(budget=500.0, epsilon=0.05, evidence="rewards", promise=promise)
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    policy = linoto.Gated(gate=gate, confidence=confidence, explorer=linoto.Random(), guardrails=[rail])
+    run = linoto.simulate(policy, world, log, horizon=300, seed=3)
+    draws = np.random.default_rng(np.random.SeedSequence(3).spawn(4)[3]).random(300)
+    values = (draws < complained[run.arms]).astype(float)
+    came = run.explored if promise == "realised" else np.zeros(300, np.bool_)
+    counted = np.where(came, values, complained[run.arms])
+    (rounding,) = policy.certificate(np.eye(3), log).roundings
+    lost, allowed = np.cumsum(counted - 0.18) - rounding, 9 + 0.01 * np.arange(1, 301)
+    free = run.offline_regret.max() - 500
+    assert run.explored.any() and (lost - allowed).max() > free
+    assert promise_violation(policy, world, log, run) == pytest.approx((lost - allowed).max())
+    closer = replace(policy, guardrails=[replace(rail, budget=0.0, rate=0.0)])
+    assert promise_violation(closer, world, log, run) == pytest.approx(lost.max())
+    assert lost.max() > 0
