@@ -177,6 +177,7 @@ class Agent:
         proposal: int | None = None,
         redraws: int = 100,
         rng: int | np.random.Generator | None = None,
+        decided: Decision | None = None,
         **question: Any,
     ) -> float | None:
         """How likely `decide`, asked the same question, plays this arm now; None where nobody can say.
@@ -184,13 +185,14 @@ class Agent:
         It is over practice's draw, the coin, and the explorer's own draws. Where there is no formula
         (Thompson), it is the share of `redraws` fresh draws by `rng` (None: the same ones until a commit) and
         of the draw that decides; with `redraws=0` it is None. With a `proposal` it is how likely `guard`
-        plays it.
+        plays it. `decided` is what either of them has just answered to this question, where that is known:
+        it is not asked again then.
         """
         driver = self.driver
         asked = driver.question(allowed, **question)
         wanted = None if proposal is None else driver.as_arm(proposal, asked, "proposal")
         index = as_arm(arm, driver.arms_in(asked))
-        return odds.propensity(driver, index, asked, wanted, redraws, rng)
+        return odds.propensity(driver, index, asked, wanted, redraws, rng, decided)
 
     def practice_propensity(
         self, arm: int, allowed: npt.ArrayLike | Sequence[str] | None = None, **question: Any

@@ -18,10 +18,18 @@ Redraw = Callable[[str], list[int]] | None  # what fresh draws would have propos
 
 
 def propensity(
-    driver: Driver[Q], arm: int, asked: Q, proposal: int | None, redraws: int, rng: Any
+    driver: Driver[Q],
+    arm: int,
+    asked: Q,
+    proposal: int | None,
+    redraws: int,
+    rng: Any,
+    decided: Decision | None = None,
 ) -> float | None:
     """How likely `decide`, or `guard` of the proposal, plays this arm now; None where nobody can say."""
     redraw = redraws_of(driver, asked, redraws, rng) if redraws else None
+    if decided is not None and driver.gate.throws_coin:  # other gates must know the room of every arm
+        return by_coin(driver, arm, asked, decided, proposal is not None, redraw)
     decision = driver.peek(proposal, asked)
     if driver.gate.throws_coin:
         return by_coin(driver, arm, asked, decision, proposal is not None, redraw)

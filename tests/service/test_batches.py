@@ -25,7 +25,8 @@ from linoto.service.loops.recipe_spec import RecipeSpec
 from linoto.service.server import Service
 from linoto.service.storage import sql
 from linoto.service.storage.places import Place
-from linoto.service.web.messages import DecisionResponse, RewardReport, decision_response
+from linoto.service.web.framework import read_body
+from linoto.service.web.messages import DecideBatch, DecisionResponse, RewardReport, decision_response
 
 Request = dict[str, Any]
 CLOSED = linoto.Gated(gate=linoto.Closed(), fallback=0)  # explores nothing, and only arm a is safe
@@ -298,3 +299,29 @@ def test_what_is_appended_is_seen_in_its_transaction_and_gone_with_it(any_place:
             service.store.write_sync(fail)
         assert service.store.write_sync(lambda c: sql.numbers_of_keys(c, 1, ["a", "b"])) == {"a": 1}
         assert loops.get("loop").state.decided == 1 and len(set(digests(service))) == 1
+
+
+def put(fields: list[tuple[str, str]]) -> str:
+    """An object with these fields, as they are written."""
+    return "{" + ",".join(f'"{name}":{value}' for name, value in fields) + "}"
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_field_that_is_named_twice_is_refused_wherever_it_is_and_whatever_texts_hold(again: bool) -> None:
+    """Colons in texts, escaped or not, hide nothing, and values that could be left out are no second name."""
+    rng, texts = np.random.default_rng(2), ['"a"', '"a:b"', '"\\u003a"', '"\u00e4:"', '":::"']
+    for _ in range(300):
+        requests = []
+        for _ in range(3):
+            fields = [("key", rng.choice(texts)), ("context", put([("x", rng.choice(texts)), ("y", "null")]))]
+            fields += [("arms", "null")] if rng.random() < 0.5 else []
+            requests.append(fields)
+        if again:
+            asked = requests[rng.integers(3)]
+            asked.append((asked[rng.integers(len(asked))][0], "null"))
+        body = put([("decisions", "[" + ", ".join(map(put, requests)) + "]")]).encode()
+        if again:
+            with pytest.raises(Refused, match=r"a field must be given once, got '(key|context|arms)' twice"):
+                read_body(body, DecideBatch)
+        else:
+            assert len(read_body(body, DecideBatch).decisions) == 3

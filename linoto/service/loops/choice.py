@@ -141,5 +141,6 @@ def propensity_of(
         proposal=None if proposal is None else question.place(proposal),
         redraws=loop.spec.redraws if draws else 0,
         rng=loop.draws.redraws(loop.state.decided + 1, into=loop.redraws) if draws else None,
+        **({"decided": served} if agent.gate.throws_coin else {}),
         **asked,
     )

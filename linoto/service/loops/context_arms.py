@@ -16,7 +16,7 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, level_of
 from linoto.core.certificates import Certificate, why_refuted
 from linoto.core.default_gate import usual_share
-from linoto.core.features.columns import MISSING
+from linoto.core.features.columns import MISSING, Column
 from linoto.core.features.moments import Moments
 from linoto.core.item_changes import recipe_of, removed_by
 from linoto.core.one_hot import recognising
@@ -240,6 +240,14 @@ class ContextArms(LoopArms):
         given = ((column, column.taken(context)) for column in self.recipe.context)
         return [f"{column.name}={word_of(value)}" for column, value in given if column.is_new(value)]
 
+    def is_longer(self, column: Column, value: Any, moments: Moments) -> bool:
+        """Whether features of a value are longer than those of any row can be."""
+        if column.leveled:
+            return False
+        place = self.recipe.slices[(column.name,)]
+        longest = moments.gram.diagonal()[place] * (1 + 1e-9)
+        return bool((column.vector(value) ** 2 > longest).any())
+
     def beyond(self, context: Context, moments: Moments) -> list[str]:
         """The numbers of a context that are farther from the mean than any of the log: in other units, maybe.
 
@@ -249,10 +257,8 @@ class ContextArms(LoopArms):
             return []
         found = []
         for column in self.recipe.context:
-            value, place = column.taken(context), self.recipe.slices[(column.name,)]
-            longest = moments.gram.diagonal()[place] * (1 + 1e-9)
-            longer = not column.leveled and (column.vector(value) ** 2 > longest).any()
-            if longer or column.is_beyond(value):
+            value = column.taken(context)
+            if column.is_beyond(value) or self.is_longer(column, value, moments):
                 found.append(f"{column.name}={value}")
         return found
 
