@@ -136,11 +136,12 @@ def propensity_of(
     if sure and not agent.gate.throws_coin and question.weights is None:
         return float(arm == served.arm)
     draws = agent.rule.needs_redraws and proposal is None
+    known: dict[str, Any] = {"decided": served} if agent.gate.throws_coin else {}
     return agent.propensity(
         arm,
         proposal=None if proposal is None else question.place(proposal),
         redraws=loop.spec.redraws if draws else 0,
         rng=loop.draws.redraws(loop.state.decided + 1, into=loop.redraws) if draws else None,
-        **({"decided": served} if agent.gate.throws_coin else {}),
+        **known,
         **asked,
     )
