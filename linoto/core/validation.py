@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -83,7 +83,13 @@ def check_finite(actions: Any) -> None:
 
 
 def as_actions(value: Any) -> Floats:
-    """The arm set: (k, d), at least one arm and one feature; an identity in its compact form."""
+    """The arm set: (k, d), at least one arm and one feature; an identity in its compact form.
+
+    Float32 features of many arms stay so; if they are read-only and in Fortran's order, they are not copied.
+    """
+    if stays_float32(value):
+        check_finite(value)
+        return cast(Floats, value)
     compact = compact_form(value)
     actions = as_floats("actions", value, ndim=2) if compact is None else compact
     if actions.shape[0] == 0 or actions.shape[1] == 0:
