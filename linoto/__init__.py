@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from linoto.core.shift import shifted_bounds as shifted_bounds
     from linoto.core.snapshots import from_dict as from_dict
     from linoto.core.snapshots import restore as restore
-    from linoto.core.snapshots import resume as resume
     from linoto.core.snapshots import to_dict as to_dict
     from linoto.engines import Engine as Engine
     from linoto.experiments.run import run_experiment as run_experiment
@@ -120,7 +119,7 @@ HOMES = {
     ),
     "core.protocols": ("Policy",),
     "core.shift": ("least_shift", "shifted_bounds"),
-    "core.snapshots": ("from_dict", "restore", "resume", "to_dict"),
+    "core.snapshots": ("from_dict", "restore", "to_dict"),
     "core.one_hot": ("one_hot",),
     "engines": ("Engine",),
     "experiments.run": ("run_experiment",),

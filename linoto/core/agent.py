@@ -438,7 +438,7 @@ class Agent:
         return saving.snapshot_of(self.policy, self.driver)
 
     def checkpoint(self) -> bytes:
-        """The same in less time and memory, for whoever has the arms: bytes that `linoto.resume` reads.
+        """The same in less time and memory: bytes that `linoto.restore` reads where the arms are given too.
 
         The features of the arms that it was started with are left out, and arms outside of lists need not
         catch up. Equal agents may give other bytes.

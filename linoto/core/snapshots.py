@@ -116,7 +116,7 @@ def from_dict(data: dict[str, Any], *, stored: bool = False) -> Any:
 
 
 def resume(blob: bytes, actions: npt.ArrayLike) -> Any:
-    """The agent whose `checkpoint()` or `snapshot()` this is; `actions` are those it was started with."""
+    """The agent whose `checkpoint()` this is, or `snapshot()` however many arms came since its start."""
     arms = as_actions(actions)
     agent, header = restored(blob, arms, None, None)
     k, d = arms.shape
@@ -134,15 +134,16 @@ def restore(
 ) -> Any:
     """The agent whose `snapshot()` this is. Give `actions` to insist that the arm set is unchanged.
 
-    Give `policy` where it has an explorer of your own, and `features` where the agent was started with some:
-    a snapshot holds no code.
+    A `checkpoint()` needs them: those that the agent was started with. Give `policy` where it has an explorer
+    of your own, and `features` where the agent was started with some: neither holds code.
     """
-    agent, header = restored(blob, None, policy, features)
+    given = None if actions is None else as_actions(actions)
+    agent, header = restored(blob, given, policy, features)
     kind, takes = KINDS[header["agent"]]
     for name, value in {"features": features, "actions": actions}.items():
         if value is not None and name != takes:
             raise ValueError(f"{name} must be None for the snapshot of {kind}")
-    if actions is not None and not same_arms(as_actions(actions), agent.actions):
+    if given is not None and "first_arms" not in header and not same_arms(given, agent.actions):
         raise ValueError("actions must be the arms of the snapshot, got another arm set")
     return agent
 
@@ -171,7 +172,7 @@ def restored(
 def with_first_arms(digest: str, arrays: Arrays, first: Floats | None) -> Floats:
     """(d, k) the features of all arms: those that a checkpoint left out, and those that came later."""
     if first is None:
-        raise ValueError("snapshot must hold its arms, got a checkpoint: resume reads it with the arms")
+        raise ValueError("snapshot must hold its arms, got a checkpoint: give those of the agent's start")
     if digest_of(first.T) != digest:
         raise ValueError("actions must be the arms that the agent was started with, got another arm set")
     later = arrays["actions"]

@@ -41,7 +41,7 @@ def test_float32_features_give_the_bits_of_the_same_numbers_in_float64(policy: A
         assert agent.certificate == double.certificate
         for name in ("means", "lcb", "ucb", "theta", "actions"):
             np.testing.assert_array_equal(getattr(agent, name), getattr(double, name))
-    again = linoto.resume(mapped.checkpoint(), given[0]), linoto.restore(single.snapshot())
+    again = linoto.restore(mapped.checkpoint(), given[0]), linoto.restore(single.snapshot())
     for agent in again:
         assert agent.running.held.actions.dtype == np.float32
         np.testing.assert_array_equal(agent.play(means, draws[:30])[0], double.play(means, draws[:30])[0])

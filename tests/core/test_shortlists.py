@@ -31,6 +31,7 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.drivers.fixed import FixedArms
 from linoto.core.kernels import lists as list_kernels
 from linoto.core.shortlists import Sizes
+from linoto.core.snapshots import resume
 
 SMALL = Sizes(short=12, long=48, least_arms=1, memory=256)
 POLICIES: dict[str, Any] = {
@@ -469,7 +470,7 @@ def test_a_checkpoint_goes_on_with_the_same_bits_and_lets_no_arm_catch_up(name: 
         listed.select()
         blob, lists = listed.checkpoint(), listed.running.lists
         assert lists is not None
-        steps, listed = int(lists.book["steps"]), linoto.resume(blob, world.actions)
+        steps, listed = int(lists.book["steps"]), linoto.restore(blob, world.actions)
         lists = listed.running.lists
         assert lists is not None and lists.book["steps"] == steps > 0 and listed.checkpoint() == blob
     check_same_rounds(listed, plain, world, 100)
@@ -484,10 +485,10 @@ def test_a_checkpoint_holds_no_features_but_those_of_arms_that_came_later() -> N
     agent.add_arms(more)
     agent.remove_arms([7])
     agent.update(agent.decide(), 0.3)
-    again = linoto.resume(agent.checkpoint(), world.actions)
+    again = linoto.restore(agent.checkpoint(), world.actions)
     assert again.snapshot() == agent.snapshot()
     np.testing.assert_array_equal(again.actions, agent.actions)
-    assert linoto.resume(agent.snapshot(), world.actions).snapshot() == agent.snapshot()
+    assert resume(agent.snapshot(), world.actions).snapshot() == agent.snapshot()
     driver_of(agent).listing.use(None)
     assert len(agent.checkpoint()) < len(agent.snapshot()) - 0.9 * world.actions.nbytes
 
@@ -496,8 +497,8 @@ def test_a_checkpoint_is_refused_without_its_arms() -> None:
     world = World(26)
     agent, _ = world.agents(LinUCB())
     blob = agent.checkpoint()
-    with pytest.raises(ValueError, match="resume reads it"):
+    with pytest.raises(ValueError, match="give those of the agent's start"):
         linoto.restore(blob)
-    for kept in (blob, agent.snapshot()):
+    for read, kept in ((linoto.restore, blob), (resume, blob), (resume, agent.snapshot())):
         with pytest.raises(ValueError, match="the arms that the agent was started with"):
-            linoto.resume(kept, world.actions + 1e-9)
+            read(kept, world.actions + 1e-9)
