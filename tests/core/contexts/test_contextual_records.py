@@ -278,7 +278,7 @@ def test_what_has_no_theorem_is_refused_with_the_reason(name: str) -> None:
 
 def test_without_a_gate_it_is_a_budget_of_a_hundred_times_the_noise() -> None:
     assert Gated().composed_for_rounds().gate == Tolerance(budget=100.0, evidence="model")
-    assert Gated(confidence=CLICKS).composed_for_rounds().gate == Control(budget=50.0)
+    assert Gated(confidence=CLICKS).composed_for_rounds().gate == CHEAP(budget=50.0)
     normal = Confidence(noise=0.2, reward_range=(-1, 1))
     assert Gated(confidence=normal).composed_for_rounds().gate == CHEAP(budget=20.0, promise="expected")
     Gated().start(None, d=2)
