@@ -280,7 +280,7 @@ class Agent:
     def awaits_metrics(self, decision: Decision) -> tuple[str, ...]:
         """The guardrails whose value of a committed decision may still come, by name."""
         rails, round = self.running.rails, decision.round
-        return () if rails is None or round not in self.running.tickets.kept else rails.awaited(round)
+        return () if rails is None or round not in self.running.tickets.by_round else rails.awaited(round)
 
     def lose_metrics(self, decision: Decision) -> None:
         """The values of guardrails that have not come never will: they count at their worst, as before."""
@@ -311,7 +311,7 @@ class Agent:
         """
         self.running.tickets.trusts = True
         if self.running.rails is None:
-            self.running.tickets.kept.clear()
+            self.running.tickets.by_round.clear()
 
     def look_at_every_arm(self) -> None:
         """Keep no lists of the arms that can be the best, from now on. The answers are the same.

@@ -20,7 +20,7 @@ from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.rails import Rails, promised_of, settle, share_of, values_for
 from linoto.core.saving import SNAPSHOT_FORMAT, under_stored_names
-from linoto.core.tickets import Ticket, Tickets, said
+from linoto.core.tickets import Ticket, Tickets, claims_of
 from linoto.core.validation import as_arm, generator_for
 
 
@@ -150,11 +150,12 @@ class Guard:
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned, got {decision!r}")
         check_round(decision, self.rounds + 1)
-        arm, decision = as_arm(decision.arm, self._counts.shape[1]), self._tickets.as_made(decision)
+        arm, decision = as_arm(decision.arm, self._counts.shape[1]), self._tickets.as_offered(decision)
         if self._coins is not None:
             ticket = self._enter_by_coin(decision, arm, self._coins)
         else:
-            ours = self._tickets.has_made(decision) or said(decision) == said(self._judged(decision.proposal))
+            ours = self._tickets.has_offered(decision)
+            ours = ours or claims_of(decision) == claims_of(self._judged(decision.proposal))
             ticket = Ticket(arm, mixture=ours and decision.by_practice)
             if ticket.mixture:
                 self._mixed[int(np.searchsorted(self._logged, arm))] += 1
@@ -359,7 +360,7 @@ class Guard:
     def _enter_by_coin(self, decision: Decision, arm: int, source: Coins) -> Ticket:
         """Count a decision, or the arm of one that was not made here: that is judged as what it proposes."""
         run, mixture = self._run, decision.by_practice
-        if self._tickets.has_made(decision):
+        if self._tickets.has_offered(decision):
             coins.enter_play(run, decision)
         else:
             if not run[0]["coin_thrown"]:

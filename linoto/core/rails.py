@@ -181,13 +181,13 @@ class Rails:
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
         for place in values:
-            if not self.open_rounds[place].awaits(decision.round) or decision.round not in tickets.kept:
+            if not self.open_rounds[place].awaits(decision.round) or decision.round not in tickets.by_round:
                 raise ValueError(
                     f"decision must await its {self.guardrails[place].name}, got one of round "
                     f"{decision.round}, which does not: it was told before, is too old, or the round was not "
                     "played"
                 )
-        return tickets.of(decision) or tickets.kept[decision.round]
+        return tickets.of(decision) or tickets.by_round[decision.round]
 
     def awaits(self, round: int) -> bool:
         """Whether a value of a round may still come."""

@@ -132,7 +132,7 @@ class Running:
             self.close(round)
         if self.rounds == self.rewards + 1:  # this one was the last
             self.open_rounds.clear()
-            for round in tuple(self.tickets.kept):
+            for round in tuple(self.tickets.by_round):
                 self.settle(round)
 
     def settle(self, round: int) -> None:

@@ -17,7 +17,7 @@ from linoto.core.decisions import Decision
 from linoto.core.open_rounds import OpenRounds
 
 MOST_TICKETS = 2**17  # rounds of which something may still come: what is older is never told
-MOST_MADE = 64  # decisions of one round that are remembered until its commit
+MOST_OFFERED = 64  # decisions of one round that are remembered until its commit
 COLUMNS = [
     *(("round", "i8"), ("play", "i8"), ("entry", "i1")),
     *(("share", "f8"), ("centre", "f8"), ("mixture", "i1")),
@@ -39,7 +39,7 @@ class Ticket(NamedTuple):
         """Whether its coin was thrown."""
         return self.entry in (kernels.EXPLORED_PLAY, kernels.CONTROL_PLAY)
 
-    def is_of(self, decision: Decision) -> bool:
+    def is_play_of(self, decision: Decision) -> bool:
         """Whether a decision is this play; a coin that it claims must be the one of its round."""
         if play_of(decision) != self.play:
             return False
@@ -68,29 +68,29 @@ class Tickets:
     def __init__(self, *, known_from: int = 1) -> None:
         self.known_from = known_from  # an older version kept nothing of the rounds before
         self.trusts = False  # whether every decision is taken for what it says
-        self.kept: dict[int, Ticket] = {}
-        self.made: deque[Decision] = deque(maxlen=MOST_MADE)  # in the round to come
+        self.by_round: dict[int, Ticket] = {}
+        self.offered: deque[Decision] = deque(maxlen=MOST_OFFERED)  # in the round to come
 
     def __copy__(self) -> Tickets:
         found = Tickets(known_from=self.known_from)
-        found.trusts, found.kept, found.made = self.trusts, self.kept.copy(), self.made.copy()
+        found.trusts, found.by_round, found.offered = self.trusts, self.by_round.copy(), self.offered.copy()
         return found
 
     def keep(self, round: int, ticket: Ticket) -> None:
         """A round is committed."""
-        self.kept[round] = ticket
-        if len(self.kept) > MOST_TICKETS:
-            del self.kept[next(iter(self.kept))]
+        self.by_round[round] = ticket
+        if len(self.by_round) > MOST_TICKETS:
+            del self.by_round[next(iter(self.by_round))]
 
     def drop(self, round: int) -> None:
         """Nothing of it is to come any more."""
-        self.kept.pop(round, None)
+        self.by_round.pop(round, None)
 
     def oldest(self, awaiting: OpenRounds, arm: int, mixture: bool) -> int | None:
         """The round whose reward has come by its arm alone: the oldest open one; None: it is not known."""
         if self.trusts:
             return None
-        plays = (round for round, of in self.kept.items() if (of.play, of.mixture) == (arm, mixture))
+        plays = (round for round, of in self.by_round.items() if (of.play, of.mixture) == (arm, mixture))
         return next(filter(awaiting.awaits, plays), None)
 
     def believes(self, round: int) -> bool:
@@ -101,33 +101,35 @@ class Tickets:
         """The play of a decision that awaits something; None: it is what it says. Refuses any other."""
         if self.believes(decision.round):
             return None
-        found = self.kept.get(decision.round)
+        found = self.by_round.get(decision.round)
         if found is None:
             raise ValueError(
                 f"decision must be one of the last {MOST_TICKETS} rounds of which something is to come, got "
                 f"one of round {decision.round}"
             )
-        if not found.is_of(decision):
+        if not found.is_play_of(decision):
             raise ValueError(
                 f"decision must be the one that was committed in round {decision.round}, got another: what "
                 "comes of a round is told by its own decision"
             )
         return found
 
-    def has_made(self, decision: Decision) -> bool | None:
+    def has_offered(self, decision: Decision) -> bool | None:
         """Whether this decision was made for the round to come; None: nobody has asked in it."""
         if self.trusts:
             return True
-        if not self.made:
+        if not self.offered:
             return None
-        return any(decision is other for other in self.made) or said(decision) in map(said, self.made)
+        if any(decision is other for other in self.offered):
+            return True
+        return claims_of(decision) in map(claims_of, self.offered)
 
-    def as_made(self, decision: Decision) -> Decision:
+    def as_offered(self, decision: Decision) -> Decision:
         """The decision of the round to come that this one is, whatever source it claims; or itself."""
-        if self.trusts or any(decision is other for other in self.made):
+        if self.trusts or any(decision is other for other in self.offered):
             return decision
         claimed = played(decision)
-        same = [other for other in self.made if played(other) == claimed]
+        same = [other for other in self.offered if played(other) == claimed]
         return next((other for other in same if other.source == decision.source), (same or [decision])[-1])
 
     # -- keeping
@@ -135,9 +137,9 @@ class Tickets:
     def save(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Write them into a snapshot."""
         header["tickets"] = None if self.trusts else self.known_from
-        if not self.kept:
+        if not self.by_round:
             return
-        rows = [(round, *ticket[:5], *ticket.centres) for round, ticket in self.kept.items()]
+        rows = [(round, *ticket[:5], *ticket.centres) for round, ticket in self.by_round.items()]
         centres = [(f"centre_{place}", "f8") for place in range(len(rows[0]) - len(COLUMNS))]
         arrays["tickets"] = np.array(rows, dtype=[*COLUMNS, *centres])
 
@@ -148,11 +150,11 @@ class Tickets:
         found = cls(known_from=rounds + 1 if known_from is None else int(known_from))
         for round, *ticket in arrays["tickets"].tolist() if "tickets" in arrays else ():
             play, entry, share, centre, mixture, *centres = ticket
-            found.kept[round] = Ticket(play, entry, share, centre, bool(mixture), tuple(centres))
+            found.by_round[round] = Ticket(play, entry, share, centre, bool(mixture), tuple(centres))
         return found
 
 
-def said(decision: Decision) -> tuple[Any, ...]:
+def claims_of(decision: Decision) -> tuple[Any, ...]:
     """All of a decision that the books read."""
     return decision.source, *played(decision)
 

@@ -574,7 +574,9 @@ def test_values_that_never_come_leave_nothing_but_their_worst() -> None:
     assert agent.awaits_metrics(decision) == ("complaints",)
     rooms = agent.rooms
     agent.lose_metrics(decision)
-    assert agent.awaits_metrics(decision) == () and agent.rooms == rooms and not agent.running.tickets.kept
+    assert (
+        agent.awaits_metrics(decision) == () and agent.rooms == rooms and not agent.running.tickets.by_round
+    )
     with pytest.raises(ValueError, match="decision must await its complaints"):
         agent.observe(decision, metrics={"complaints": 0.0})
     again = agent.snapshot()

@@ -252,10 +252,10 @@ def test_control_of_another_time_is_no_control_where_something_else_is_played() 
         kept, decision = play.agent.snapshot(), play.ask()
     play.agent = linoto.restore(kept)
     play.agent.commit(playing(decision, 2))
-    assert play.agent.running.tickets.kept[decision.round].entry == kernels.UNASKED_PLAY
+    assert play.agent.running.tickets.by_round[decision.round].entry == kernels.UNASKED_PLAY
     play.agent = linoto.restore(kept)
     play.agent.commit(decision)
-    assert play.agent.running.tickets.kept[decision.round].entry == kernels.CONTROL_PLAY
+    assert play.agent.running.tickets.by_round[decision.round].entry == kernels.CONTROL_PLAY
 
 
 @pytest.mark.parametrize("entry", [float("nan"), float("inf"), 1e60])
@@ -320,7 +320,7 @@ def test_what_was_shown_before_a_simulation_was_not_made_after_it(kind: str) -> 
         play.agent.play(
             np.tile([0.6, 0.5, 0.0], 5), draws, ends=np.arange(3, 16, 3), bernoulli=True, **rounds
         )
-    assert play.agent.rounds == 5 and not play.agent.running.tickets.made
+    assert play.agent.rounds == 5 and not play.agent.running.tickets.offered
 
 
 # -- all together
@@ -416,7 +416,7 @@ def test_plays_of_which_nothing_comes_cost_no_more_memory_than_was_agreed() -> N
     tickets = Tickets()
     for round in range(1, MOST_TICKETS + 11):
         tickets.keep(round, Ticket(round % 3))
-    assert len(tickets.kept) == MOST_TICKETS and next(iter(tickets.kept)) == 11
+    assert len(tickets.by_round) == MOST_TICKETS and next(iter(tickets.by_round)) == 11
 
 
 @every_kind

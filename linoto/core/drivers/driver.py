@@ -428,7 +428,7 @@ class Driver(ABC, Generic[Q]):
         """Fresh random numbers for the next round, so that deciding twice is deciding once."""
         running = self.running
         running.stays_safe = False
-        running.tickets.made.clear()
+        running.tickets.offered.clear()
         if running.coins is not None:
             running.draw_coins()
         if self.rule.draws != kernels.NO_DRAWS:

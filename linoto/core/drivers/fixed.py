@@ -147,7 +147,7 @@ class FixedArms(Driver[Bools | None]):
             running.held.run["coin_thrown"] = 0
         if wanted is not None:
             running.forget_decision()  # an arm committed by number is judged by decide(), not by this
-        running.tickets.made.append(decision)
+        running.tickets.offered.append(decision)
         return decision
 
     def ask(self, wanted: int | None, mask: Bools | None) -> None:
@@ -277,7 +277,7 @@ class FixedArms(Driver[Bools | None]):
             coins.play_practice(self.running.held.run)
         else:
             safe = self.without_coin(safe)
-        self.running.tickets.made.append(safe)
+        self.running.tickets.offered.append(safe)
         return safe
 
     def check_latest(self, decision: Decision) -> None:
@@ -315,7 +315,7 @@ class FixedArms(Driver[Bools | None]):
         finally:
             self.looks_at_all = False
         self.running.held.run["coin_thrown"] = thrown
-        self.running.tickets.made.pop()
+        self.running.tickets.offered.pop()
         return decision
 
     def offered(self, asked: Bools | None) -> Bools:
@@ -413,7 +413,7 @@ class FixedArms(Driver[Bools | None]):
         running, draws, low = self.running, world.draws, world.reward_range[0]
         rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
         coins.check_stays_safe(not running.stays_safe)
-        running.tickets.made.clear()
+        running.tickets.offered.clear()
         warm_up_loop(self.parts)
         block = max(min(4096, MOST_DRAWN // running.held.vectors.shape[1]), 1)  # rounds drawn for at once
         for start in range(0, draws.size, block):
@@ -465,8 +465,8 @@ class FixedArms(Driver[Bools | None]):
             if running.stays_safe:
                 coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
             trusts = running.tickets.trusts
-            decision = decision if trusts else running.tickets.as_made(decision)
-            if trusts or running.tickets.has_made(decision):
+            decision = decision if trusts else running.tickets.as_offered(decision)
+            if trusts or running.tickets.has_offered(decision):
                 if self.gate.throws_coin:
                     coins.enter_play(run, decision)
                 return arm, decision.by_practice
@@ -660,7 +660,7 @@ class FixedArms(Driver[Bools | None]):
         run = state.run.view(np.uint8)  # to copy its fields one by one takes 10 times as long
         before, rows = run.copy(), state.arms[SCRATCH].copy()
         budget = self.answer(None, None).budget
-        self.running.tickets.made.pop()
+        self.running.tickets.offered.pop()
         run[:], state.arms[SCRATCH] = before, rows  # the latest decision stays the latest
         return budget
 

@@ -201,7 +201,7 @@ class RoundArms(Driver[Round]):
                     "commit that decision first"
                 )
             self.shown = self.standing
-            running.tickets.made.append(decision)
+            running.tickets.offered.append(decision)
             return decision
         if running.rails is not None:
             running.rails.measure(running.state.run)
@@ -213,7 +213,7 @@ class RoundArms(Driver[Round]):
         if shows_draw or (decision.control_share is not None and not running.stays_safe):
             self.standing = asked, decision
         self.shown = asked, decision
-        running.tickets.made.append(decision)
+        running.tickets.offered.append(decision)
         return decision
 
     def consider(self, asked: Round, wanted: int | None) -> Decision:
@@ -281,7 +281,7 @@ class RoundArms(Driver[Round]):
         if self.coin_is_thrown or (safe.by_practice and self.is_bound_by(asked)):
             self.standing = asked, safe
         self.shown = asked, safe
-        self.running.tickets.made.append(safe)
+        self.running.tickets.offered.append(safe)
         return safe
 
     def check_latest(self, decision: Decision) -> None:
@@ -347,9 +347,9 @@ class RoundArms(Driver[Round]):
         decision = self.answer(wanted, asked)
         if kept is not None and not self.gate.throws_coin:
             self.standing = None  # what stands is practice's draw, and nothing is kept of its round
-            self.running.tickets.made.pop()
+            self.running.tickets.offered.pop()
             decision = self.answer(wanted, asked)
-        self.running.tickets.made.pop()
+        self.running.tickets.offered.pop()
         self.standing, self.shown = kept, shown  # nobody was shown the coin, nor practice's draw
         if self.gate.throws_coin:
             self.running.state.run["coin_thrown"] = thrown
@@ -427,7 +427,7 @@ class RoundArms(Driver[Round]):
         stands = decision if self.standing is None else self.standing[1]
         if decision is not stands and replace(decision, budget=stands.budget) != stands:
             raise ValueError(f"decision must be the one for which {self.why_it_stands}, got another")
-        decision = running.tickets.as_made(decision)
+        decision = running.tickets.as_offered(decision)
         ours = self.standing is not None or self.is_ours(decision)
         if self.gate.throws_coin:
             coins.enter_round(running.state.run, decision, asked=ours)
@@ -448,8 +448,8 @@ class RoundArms(Driver[Round]):
         the decision says, and a coin that it claims must be that of the round.
         """
         running, tickets = self.running, self.running.tickets
-        made = tickets.has_made(decision)
-        if made is False and decision.practice not in [other.practice for other in tickets.made]:
+        made = tickets.has_offered(decision)
+        if made is False and decision.practice not in [other.practice for other in tickets.offered]:
             raise ValueError(
                 f"decision must have the practice of what was asked in round {decision.round}, got another"
             )
@@ -555,7 +555,7 @@ class RoundArms(Driver[Round]):
         """What is played in rounds that bring their arms: the same bits as asking round by round."""
         warm_up_context_loop(self.coin, self.shift)
         running, ends = self.running, given.ends
-        running.tickets.made.clear()
+        running.tickets.offered.clear()
         most = int(np.diff(ends, prepend=0).max())
         running.state = kernels.with_arms(running.state, np.zeros((self.d, most)))
         coin_rows, randoms = self.coin_rows(ends.size), self.random_rows(ends.size)
