@@ -122,7 +122,7 @@ class Guard:
     def decide(self, proposal: int) -> Decision:
         """That arm if it can be afforded, else the next arm of the mixture; the same until a commit."""
         decision = self._judged(proposal)
-        self._tickets.made.append(decision)
+        self._tickets.offered.append(decision)
         return decision
 
     def _judged(self, proposal: int) -> Decision:
@@ -165,7 +165,7 @@ class Guard:
         self._counts[kernels.PENDING_MIXTURE if ticket.mixture else kernels.PENDING, arm] += 1
         self._open.open(self.rounds)
         self._tickets.keep(self.rounds, ticket)
-        self._tickets.made.clear()
+        self._tickets.offered.clear()
 
     def observe(
         self,
@@ -199,7 +199,7 @@ class Guard:
                 self._settle(round)
             if self.pending.sum() == 1:  # this one was the last
                 self._open.clear()
-                for kept in tuple(self._tickets.kept):
+                for kept in tuple(self._tickets.by_round):
                     self._settle(kept)
         else:
             check_awaited(self._open, decision.round)
@@ -226,7 +226,7 @@ class Guard:
         """Commit and observe at once: what comes is that of the play as it was committed."""
         value, values = check_reward(self._params, reward), values_for(self._rails, metrics)
         self.commit(decision)
-        played = self._tickets.kept[self.rounds]
+        played = self._tickets.by_round[self.rounds]
         self._open.close(self.rounds)
         self._enter_reward(decision, played, played.play, played.mixture, value)
         if self._rails is not None:

@@ -71,7 +71,7 @@ def test_an_audit_says_what_each_gate_would_promise_and_which_fits(folder: Path,
     found = json.loads(capsys.readouterr().out)
     assert found["gate"] == "control"
     policy = linoto.Gated(
-        gate=linoto.Control(budget=30, epsilon=0.01),
+        gate=linoto.Control(budget=30, epsilon=0.01, share="cheap"),
         confidence=linoto.Confidence(
             noise="bounded", reward_range=(0, 1), bound=found["proposed"]["bound"], design="adaptive"
         ),
