@@ -277,7 +277,7 @@ def test_a_value_that_never_comes_counts_at_its_worst_in_its_own_ledger_for_ever
         close_due(service)
         assert not loop.unmeasured and not loop.pending
         assert loop.state.metrics["complaints"].lost == 20 and loop.state.metrics["margin"].lost == 0
-        assert loop.agent.rooms == rooms and not loop.agent.running.tickets.kept
+        assert loop.agent.rooms == rooms and not loop.agent.running.tickets.by_round
         assert len(set(digests(service))) == 1
 
 
@@ -449,7 +449,7 @@ def test_values_of_arms_that_have_gone_since_still_count(tmp_path: Path, kind: s
         for each in made:
             assert reward(service, each, 1.0).status == "applied"
         loop = service.loops.get("loop")
-        assert not loop.unmeasured and not loop.agent.running.tickets.kept
+        assert not loop.unmeasured and not loop.agent.running.tickets.by_round
         assert len(set(digests(service))) == 1
 
 
