@@ -60,6 +60,7 @@ def test_a_file_of_features_is_not_copied_and_an_array_that_may_change_is(tmp_pa
     np.testing.assert_array_equal(agent.actions, actions)
 
 
+@pytest.mark.few(0)
 def test_a_start_from_a_file_takes_no_memory_for_features(tmp_path: Path) -> None:
     """Beside the file: 36 numbers an arm, and 100 MB for a block and matrices of d x d; a copy has 160."""
     k, d = 20_000, 1000
