@@ -12,10 +12,11 @@ from linoto.core.calls import entry_of
 from linoto.core.kernels import State
 
 ROUNDS = 60
+RANGE = linoto.Confidence(noise="bounded", reward_range=(-1, 1))
 POLICIES = {
     "the plain parts": linoto.LinOtO(),
     "a draw": linoto.LinTS(),
-    "a coin": linoto.Gated(explorer=linoto.LinUCB(), gate=linoto.Control(budget=20)),
+    "a coin": linoto.Gated(explorer=linoto.LinUCB(), gate=linoto.Control(budget=20), confidence=RANGE),
     "a log that may have moved": linoto.LinUCB(confidence=linoto.Confidence(shift=0.1, bound=1.0)),
 }
 
