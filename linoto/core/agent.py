@@ -250,10 +250,12 @@ class Agent:
         once. One that never comes counts at its worst.
         """
         driver, running = self.driver, self.running
-        if not metrics:
+        if metrics is None:
             driver.observe(decision, running.check_reward(reward))  # says what is missing
             return
         values = driver.values_of(metrics)
+        if reward is None and not values:
+            running.check_reward(reward)
         ticket = driver.check_metrics(decision, values)
         if reward is not None:
             driver.observe(decision, running.check_reward(reward))
@@ -438,10 +440,10 @@ class Agent:
         return saving.snapshot_of(self.policy, self.driver)
 
     def checkpoint(self) -> bytes:
-        """The same in less time and memory: bytes that `linoto.restore` reads where the arms are given too.
+        """The same without the features of its start: bytes that `linoto.restore` reads if given these.
 
-        The features of the arms that it was started with are left out, and arms outside of lists need not
-        catch up. Equal agents may give other bytes.
+        Arms outside of lists need not catch up, so what they have missed is part of it. Equal agents may give
+        other bytes.
         """
         return saving.snapshot_of(self.policy, self.driver, arms_are_known=True)
 

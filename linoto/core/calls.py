@@ -24,6 +24,10 @@ class Calls:
         self.parts, self.books, self.learning = parts, parts[:2], parts[:5]
         self.known: State | None = None
 
+    def __reduce__(self) -> tuple[type[Calls], tuple[Parts]]:
+        """Code is found again wherever an agent is copied to."""
+        return Calls, (self.parts,)
+
     def look_at(self, params: Records, state: State) -> None:
         """Find the code for such a state; compile it where that is the first of its kind."""
         kinds = tuple((array.dtype, array.ndim, array.flags.num) for array in (params, *state))

@@ -226,13 +226,18 @@ def enter_play(run: Records, decision: Decision) -> None:
 
 
 def agrees(params: Records, run: Records, decision: Decision) -> bool:
-    """Whether the coin of this round, which is not thrown, says what a decision claims; a loan may vouch."""
+    """Whether the coin of this round, which is not thrown, says what a decision claims; a loan may vouch.
+
+    A cheap share depends on arms that are not known here: who could state any in its range would choose it
+    when the coin is known.
+    """
+    if params[0]["share"] == kernels.CHEAP:
+        return False
     shares = []
-    most = kernels.MOST_PREFERRED  # what the arms of the round say is not known here
-    for vouched, preferred in ((np.inf, 1.0 / most), (-np.inf, most)):
+    for vouched in (np.inf, -np.inf):
         looked = run.copy()
         looked["coin_thrown"], looked["proposal"], looked["fallback"] = 0, 1, 0
-        kernels.coin_decide(params, looked, vouched, preferred)
+        kernels.coin_decide(params, looked, vouched, 1.0)
         shares.append(float(looked[0]["entry_share"]))
     share = decision.control_share or 0.0
     control = run["coin"].item(0) < share

@@ -23,7 +23,7 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.parameters import why_no_rounds
 from linoto.core.plain_python import only_looking
 from linoto.core.protocols import Composition, Log, is_log, of_log
-from linoto.core.validation import as_actions, as_names, generator_for
+from linoto.core.validation import as_features, as_names, generator_for
 
 
 def stated_log(
@@ -39,7 +39,7 @@ def stated_log(
         raise ValueError("actions must be given with a log of fixed arms, got None")
     if d is not None or features is not None:
         raise ValueError("d and features must be None where actions are given, got both")
-    arms = as_actions(actions)
+    arms = as_features(actions)
     return arms, as_offline(offline, len(arms))
 
 

@@ -28,7 +28,7 @@ def propensity(
 ) -> float | None:
     """How likely `decide`, or `guard` of the proposal, plays this arm now; None where nobody can say."""
     redraw = redraws_of(driver, asked, redraws, rng) if redraws else None
-    if decided is not None and driver.gate.throws_coin:  # other gates must know the room of every arm
+    if decided is not None and decided.control_share is not None:  # else the room is no longer what it was
         return by_coin(driver, arm, asked, decided, proposal is not None, redraw)
     decision = driver.peek(proposal, asked)
     if driver.gate.throws_coin:

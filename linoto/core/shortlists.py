@@ -31,7 +31,7 @@ class Sizes(NamedTuple):
         """The short and the long list out of k arms, and the rewards kept before arms repeat them in turn."""
         long = min(max(self.long, k // 32), max(k // 4, 1))
         matrices = d * max(slices, 1)  # that each 512 rewards bring, in numbers for each feature
-        memory = max(self.memory, k // 2) * 512 // (512 + matrices)
+        memory = max(min(self.memory, 2 * k), k // 2) * 512 // (512 + matrices)
         return min(self.short, max(long // 4, 1)), long, max(memory, 1)
 
 
@@ -179,11 +179,9 @@ class Shortlists:
         return int(count), int(told)
 
     def make_room(self, params: Records, state: State) -> None:
-        """More history; where it would take much more memory than the features, all arms catch up instead."""
+        """More history; where it would take many times the memory of the features, all arms catch up."""
         often = max(8, 4 * int(state.run["slices"][0]))
-        most = max(
-            self.memory * often // 512, 8
-        )  # times that all is computed anew: many where rewards are large
+        most = max(self.memory * often // 512, 8)  # times that all is computed anew
         if self.book["steps"] >= 4 * self.memory or self.book["refreshes"] >= most:
             self.catch_up(params, state)
         else:

@@ -45,7 +45,7 @@ from linoto.core.running import Running
 from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, digest_of, lasting_rows
 from linoto.core.slices import slices_for
 from linoto.core.tickets import Tickets
-from linoto.core.validation import as_actions, stays_float32
+from linoto.core.validation import as_features, stays_float32
 
 KNOWN: dict[str, type] = {
     cls.__name__: cls
@@ -117,7 +117,7 @@ def from_dict(data: dict[str, Any], *, stored: bool = False) -> Any:
 
 def resume(blob: bytes, actions: npt.ArrayLike) -> Any:
     """The agent whose `checkpoint()` this is, or `snapshot()` however many arms came since its start."""
-    arms = as_actions(actions)
+    arms = as_features(actions)
     agent, header = restored(blob, arms, None, None)
     k, d = arms.shape
     if "first_arms" not in header and not same_arms(arms, agent.actions[:k, :d]):
@@ -137,7 +137,7 @@ def restore(
     A `checkpoint()` needs them: those that the agent was started with. Give `policy` where it has an explorer
     of your own, and `features` where the agent was started with some: neither holds code.
     """
-    given = None if actions is None else as_actions(actions)
+    given = None if actions is None else as_features(actions)
     agent, header = restored(blob, given, policy, features)
     kind, takes = KINDS[header["agent"]]
     for name, value in {"features": features, "actions": actions}.items():

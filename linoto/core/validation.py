@@ -83,18 +83,24 @@ def check_finite(actions: Any) -> None:
 
 
 def as_actions(value: Any) -> Floats:
-    """The arm set: (k, d), at least one arm and one feature; an identity in its compact form.
-
-    Float32 features of many arms stay so; if they are read-only and in Fortran's order, they are not copied.
-    """
-    if stays_float32(value):
-        check_finite(value)
-        return cast(Floats, value)
+    """The arm set: (k, d), at least one arm and one feature; an identity in its compact form."""
     compact = compact_form(value)
     actions = as_floats("actions", value, ndim=2) if compact is None else compact
     if actions.shape[0] == 0 or actions.shape[1] == 0:
         raise ValueError(f"actions must hold at least one arm and one feature, got shape {actions.shape}")
     return actions
+
+
+def as_features(value: Any) -> Floats:
+    """The same for an agent: float32 features of many arms stay so, read-only, and from a file not copied."""
+    if not stays_float32(value):
+        return as_actions(value)
+    check_finite(value)
+    if isinstance(value, np.memmap) and value.mode == "r":  # another array may change, even a read-only one
+        return cast(Floats, value)
+    owned = np.array(value, np.float32, order="F")
+    owned.flags.writeable = False
+    return cast(Floats, owned)
 
 
 def as_arm(arm: Any, k: int, name: str = "arm") -> int:

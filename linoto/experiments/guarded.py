@@ -1,6 +1,6 @@
 """What a guardrail is worth: real flights from Kennedy, on time as the reward, and old planes as a metric.
 
-Some of the options that are most often on time fly old planes, and others that are nearly as punctual do not.
+Some of the options that are most often on time fly old planes, and others that are as punctual do not.
 Whoever looks at punctuality alone books both.
 """
 
@@ -30,10 +30,10 @@ LIMIT = 100.0  # more flights with old planes, in all
 DELTA = 0.05
 NO_GATE, UNGUARDED, GUARDED = "no gate", "Control", "guardrail"
 WHY = {
-    NO_GATE: "books what is on time most often, and nobody counts old planes",
-    UNGUARDED: "promises punctuality alone: what is gained there pays for every old plane",
-    GUARDED: "tries an option only while punctuality and old planes can both afford it, and is told which "
-    "options fly old planes",
+    NO_GATE: "books what is on time most often, and promises nothing",
+    UNGUARDED: "promises punctuality alone, and nobody counts old planes",
+    GUARDED: "tries an option only while punctuality and old planes can both afford it, and learns from "
+    "what was booked which options fly old planes",
 }
 
 

@@ -122,7 +122,7 @@ def guarded_text(rows: Sequence[dict[str, Any]]) -> str:
     free, held = by[guarded.NO_GATE], by[guarded.GUARDED]
     return (
         "And a second number? From Kennedy, practice books as everybody did in February and March. Some of "
-        "the options that are on time most often fly planes of more than 20 years; others are nearly as "
+        "the options that are on time most often fly planes of more than 20 years; others are as "
         f"punctual and do not. At most {guarded.LIMIT:.0f} more flights than with practice may have an old "
         f"plane. Without a gate the explorer has {free['gain']:+.0f} on time and {free['more_old']:+.0f} old "
         f"planes, and is above the limit in {free['runs_over_limit']} of {free['runs']} runs. With a "

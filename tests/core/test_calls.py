@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,10 @@ def test_scalars_are_read_in_the_order_in_which_they_are_asked_for() -> None:
     assert reader(kind, "a", "c")(record) == (1, 3)
     assert reader(kind, "c", "b")(record) == (3, 0.5)
     assert reader(kind, "b")(record) == (0.5,)
+
+
+def test_an_agent_that_has_decided_is_copied_by_pickle() -> None:
+    agent = started(linoto.LinUCB())
+    agent.update(agent.select(), 0.5)
+    again = pickle.loads(pickle.dumps(agent))
+    assert again.select() == agent.select() and again.snapshot() == agent.snapshot()

@@ -55,9 +55,24 @@ def test_a_file_of_features_is_not_copied_and_an_array_that_may_change_is(tmp_pa
     agent = LinUCB().start(mapped, log)
     assert np.shares_memory(agent.running.held.actions, mapped)
     turned = np.asfortranarray(actions)
-    agent = LinUCB().start(turned, log)
+    view = turned.view()
+    view.flags.writeable = False  # as pandas gives it: who has the table may change it
+    agents = [
+        policy.start(each, log)
+        for policy in (LinUCB(), linoto.Doubling(policy=LinUCB()))
+        for each in (turned, view)
+    ]
     turned[:] = 0.0
-    np.testing.assert_array_equal(agent.actions, actions)
+    for agent in agents:
+        np.testing.assert_array_equal(agent.actions, actions)
+
+
+def test_who_gives_float32_arms_to_a_world_may_still_change_them() -> None:
+    actions, _, _ = items()
+    before = actions.copy()
+    world = linoto.LinearBandit(actions=actions, theta=np.ones(6) / 6)
+    actions[0, 0] += 1
+    np.testing.assert_array_equal(world.actions, before)
 
 
 @pytest.mark.few(0)

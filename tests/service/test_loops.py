@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import Connection, connect
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ from linoto.service.loops.state import RewardTotals
 from linoto.service.storage import sql
 from linoto.service.storage.places import Place
 
+CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
 UNIFORM = linoto.Gated(explorer=linoto.Random(), gate=linoto.Open())
 BY_GAPS = linoto.Gated(explorer=linoto.SquareCB(), gate=linoto.Open())
 
@@ -49,6 +51,26 @@ def test_state_is_the_fold_of_its_events_bit_for_bit(place: Place, policy: Any) 
         assert memory == short == long
         digest = memory
     with opened(place, clock=clock) as service:
+        assert set(digests(service)) == {digest}
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_arm_that_the_log_does_not_have_may_be_asked_for_alone(tmp_path: Path, stored: bool) -> None:
+    """Practice plays none of the arms: another would be certain. `stored`: as earlier versions wrote it."""
+    policy = linoto.Gated(explorer=linoto.LinUCB(), gate=linoto.Tolerance(budget=20.0), confidence=CLICKS)
+    path = tmp_path / "linoto.sqlite"
+    with opened(path) as service:
+        create(service, policy=policy)
+        made = decide(service, arms=["c"])
+        reward(service, made.decision_id, 1.0)
+        assert made.mode == "explore" and service.loops.get("loop").state.tried == 1.0
+        digest = digests(service)[0]
+    if stored:
+        with closing(connect(path)) as connection, connection:
+            body = "CAST(replace(CAST(body AS TEXT), '\"tried\":1.0', '\"tried\":null') AS BLOB)"
+            assert connection.execute(f"UPDATE events SET body = {body}").rowcount > 0
+            connection.execute("DELETE FROM snapshots")
+    with opened(path) as service:
         assert set(digests(service)) == {digest}
 
 

@@ -118,6 +118,14 @@ class Round(NamedTuple):
         )
 
 
+class Checked(NamedTuple):
+    """A question that is asked several times, until the arms change."""
+
+    round: Round
+    by: object  # whose question it is
+    changes: int  # of the arms before
+
+
 def as_round(
     actions: Any,
     practice: Any,

@@ -20,7 +20,15 @@ from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
 from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
 from linoto.core.drivers.order import Order, order_for
-from linoto.core.drivers.questions import Features, FewFeatures, Round, as_few, as_round, as_weights
+from linoto.core.drivers.questions import (
+    Checked,
+    Features,
+    FewFeatures,
+    Round,
+    as_few,
+    as_round,
+    as_weights,
+)
 from linoto.core.explorers import View, ask_own
 from linoto.core.features.moments import Moments, rows_of
 from linoto.core.features.recipe import Recipe
@@ -142,8 +150,8 @@ class RoundArms(Driver[Round]):
 
     def as_question(self, allowed: Any, brought: Brought) -> Round:
         actions, practice, names, context = brought
-        if isinstance(actions, Round):
-            return actions
+        if isinstance(actions, Checked):
+            return self.still_asked(actions, allowed, practice, names, context)
         if context is not None or allowed is not None:
             if self.features is None:
                 raise ValueError("actions must be given: this agent was started without features")
@@ -163,7 +171,15 @@ class RoundArms(Driver[Round]):
         return self.as_complete(as_round(actions, practice, names, self.d, split=split, order=self.order))
 
     def checked(self, **question: Any) -> dict[str, Any]:
-        return {"actions": self.question(**question)}
+        return {"actions": Checked(self.question(**question), self, len(self.changes))}
+
+    def still_asked(self, asked: Checked, *others: Any) -> Round:
+        """A question that was checked before, by this agent and since its arms changed last."""
+        if asked.by is not self or asked.changes != len(self.changes):
+            raise ValueError("actions must be checked by this agent after its arms changed, got others")
+        if any(other is not None for other in others):
+            raise ValueError("actions that were checked must be given alone, got something beside them")
+        return asked.round
 
     def as_complete(self, asked: Round) -> Round:
         """Refuse a round that does not say what the gate needs to know of practice."""
@@ -374,7 +390,7 @@ class RoundArms(Driver[Round]):
         return asked.peak != 1.0
 
     def redrawn(self, asked: Round, chosen: str, draws: Floats) -> list[int]:
-        if self.asked is None:  # it was decided before the agent was restored
+        if self.asked is None or not asked.same_as(self.asked):  # restored since, or something else was asked
             self.bring(asked)
         return super().redrawn(asked, chosen, draws)
 

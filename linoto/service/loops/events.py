@@ -56,7 +56,8 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     centres: list[float] | None = None  # the same as `centre` for each guardrail
     shut: list[str] = []  # guardrails of which nothing more may be lost: nothing is tried
     lift_centre: float | None = None  # about what decisions earned then: the same for the lift
-    tried: float = 0.0  # how likely the safe choice would have been another arm
+    # How likely the safe choice would have been another arm; None: certainly, as earlier versions wrote it.
+    tried: float | None = 0.0
     context: Context | None = None  # from here on: only in loops with contexts, where `allowed` are the arms
     practice: list[tuple[int, float]] | None = None  # (item, weight), as it was in this round
     action: list[float] | None = None  # (d,) the features of what is played

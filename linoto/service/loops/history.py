@@ -20,7 +20,7 @@ class Point(Struct, array_like=True, frozen=True):
     earned: float | None = None  # by explored decisions, where a coin compares them with practice
     practice: tuple[float, float] | None = None  # what practice would have earned in them: from, to
     lost: int = 0  # of the closed ones: nobody knows their reward
-    tried: float = 0.0  # decisions that played another arm than the safe choice
+    tried: float | None = 0.0  # decisions that played another arm than the safe choice; None: not known
 
 
 class History(Struct):

@@ -212,8 +212,8 @@ class Loop(LoopData):
         open_in_books(self, event, play)
         open_metrics(self, event)
         state.plays[event.arm] += 1
-        if in_order(self):
-            state.tried += event.tried
+        if in_order(self) and state.tried is not None:
+            state.tried += 1.0 if event.tried is None else event.tried
         state.decided, state.budget = event.number, event.budget
         self._draw()
         self.pending[event.number] = event

@@ -113,8 +113,10 @@ class FixedQuestion(Question):
     def chance_of_another(self, agent: LoopAgent, played: Decision) -> float:
         if agent.gate.throws_coin or agent.fallback_source != "mixture":
             return float(played.arm != played.fallback)
-        allowed = slice(None) if self.allowed is None else self.allowed
-        return 1.0 - float(self.logged[played.arm] / self.logged[allowed].sum())
+        among = self.logged.sum() if self.allowed is None else self.logged[self.allowed].sum()
+        return (
+            1.0 - float(self.logged[played.arm] / among) if among > 0 else 1.0
+        )  # practice plays none of them
 
     def control_play(
         self, agent: LoopAgent, served: Decision, uncounted: list[int] | None, draw: Callable[[], float]

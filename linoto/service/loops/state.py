@@ -176,7 +176,7 @@ class LoopState(Struct):
     keyed: bool = False  # every draw is made from the secret of the database, since some event
     epochs: list[Epoch] = field(default_factory=list)  # after the first, which has no name
     drawn_anew: int = 0  # how often rounds were drawn anew because those before were undone
-    tried: float = 0.0  # decisions that played another arm than the safe choice
+    tried: float | None = 0.0  # decisions that played another arm than the safe choice; None: not known
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions
 
     def spread(self, places: Sequence[int], d: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from linoto import (
     restore,
     to_dict,
 )
-from linoto.core import codec
+from linoto.core import codec, kernels
 from linoto.core.snapshots import read_snapshot
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
@@ -351,3 +352,51 @@ def test_where_the_model_is_wrong_the_loan_is_lost_at_most_in_hundreds_of_runs()
     """A false alarm in one of 100,000."""
     runs = [most_excess(seed, GATES["loan"], delta=0.05, rounds=300, turned=True) for seed in range(250)]
     assert sum(over > 6.0 + 1e-9 for over, _ in runs) <= most(250, 0.05, alarm=1e-5)
+
+
+@pytest.mark.parametrize("share", [None, "cheap"])
+def test_a_share_that_was_changed_when_the_coin_was_known_is_not_believed(share: Any) -> None:
+    """The agent is that of a snapshot from before: nobody has asked in this round."""
+    world = Clicks(4)
+    gate, believed, changed = Control(budget=30.0, share=share), 0, 0
+    agent = Gated(explorer=LinUCB(), gate=gate, confidence=CLICKS).start(world.log, rng=1)
+    for _ in range(40):
+        before = agent.snapshot()
+        decision = agent.decide(actions=world.arms(3), practice=0)
+        for factor in (0.6, 0.8, 1.25, 1.6) if decision.control_share is not None else ():
+            other = restore(before)
+            other.commit(replace(decision, control_share=min(decision.control_share * factor, 0.89)))
+            changed += 1
+            believed += int(other.running.run["entry"]) != kernels.UNASKED_PLAY
+        agent.update(decision, world.reward(decision))
+    assert changed >= 20 and believed == 0
+
+
+def test_a_question_that_was_checked_is_refused_by_others_and_with_more() -> None:
+    world = Clicks(4)
+    policy = Gated(explorer=LinUCB(), gate=Control(budget=30.0), confidence=CLICKS)
+    agent, other = (policy.start(world.log, rng=1) for _ in range(2))
+    asked = agent.checked(actions=world.arms(3), practice=0)
+    assert agent.decide(**asked) == agent.decide(**asked)
+    with pytest.raises(ValueError, match="actions must be checked by this agent"):
+        other.decide(**asked)
+    with pytest.raises(ValueError, match="must be given alone"):
+        agent.decide(**asked, practice=1)
+
+
+def test_a_propensity_of_what_was_decided_is_that_of_now() -> None:
+    """Between the two a reward comes, and something else is looked at."""
+    world = Clicks(4)
+    gate = Control(budget=10.0)
+    agent = Gated(explorer=LinTS(), gate=gate, confidence=CLICKS).start(world.log, rng=1)
+    late: list[Any] = []
+    for _ in range(40):
+        asked = {"actions": world.arms(3), "practice": np.array([0.5, 0.5, 0.0])}
+        decision = agent.decide(**asked)
+        if late:
+            agent.observe(late[0], world.reward(late.pop(0)))
+        known = [agent.propensity(a, redraws=20, rng=3, decided=decision, **asked) for a in range(3)]
+        anew = [agent.propensity(a, redraws=20, rng=3, **asked) for a in range(3)]
+        assert known == anew
+        agent.commit(decision)
+        late.append(decision)
