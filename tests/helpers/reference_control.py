@@ -180,7 +180,7 @@ class ControlReference:
             ratio = self.told(*here) / self.told(usual, self.explored_mean)
             preferred = float(np.clip(np.sqrt(np.sqrt(ratio)), 0.5, 2.0))
         left = self.room + self.unit
-        fee = left / min(4 * max(1 - self.explored_mean, 0.1), 3) + self.epsilon * len(self.entries)
+        fee = left / (4 * max(1 - self.explored_mean, 0.1)) + self.epsilon * len(self.entries)
         dearest = np.log(16 / self.delta) * (self.high - self.centre) / fee
         share = preferred * max(2 * self.unit / (2 * self.unit + left), 1 - np.exp(-dearest))
         return float(np.clip(share, 0.01, 0.9))

@@ -248,12 +248,12 @@ def preference(p: Any, r: Any, best: float, practice: float) -> float:
 
 @inner
 def cheap_share(p: Any, r: Any, preferred: float) -> float:
-    """As `share_of_control`, but what is lost before a bet counts is what explored plays missed, if less.
+    """As `share_of_control`, but what is lost before a bet counts is what explored plays really missed.
 
     It is preferred to play practice where the estimates say that it costs little.
     """
     left, missed = r.room + p.unit, max(1.0 - explored_mean(p, r), LEAST_MISSED)
-    fee = left / min(CHEAP_FEES * missed, FEES) + p.epsilon * r.rounds
+    fee = left / (CHEAP_FEES * missed) + p.epsilon * r.rounds
     usable = -expm1(-p.coin_level * (p.low + p.unit - r.centre) / fee)
     share = preferred * max(CHEAP_PURSE * p.unit / (CHEAP_PURSE * p.unit + left), usable)
     return float(min(max(share, CHEAP_LEAST), MOST_SHARE))

@@ -509,13 +509,13 @@ def preferred_by_estimates(p: Any, s: State, weights: Floats, offered: int) -> f
     """
     if p.share >= 0.0:
         return 1.0
-    mean, most = s.arms[MEAN], s.arms[MEAN, best(s.arms[MEAN, :offered])]
+    mean, favourite = s.arms[MEAN], best(s.arms[MEAN, :offered])
     total, weight = 0.0, 0.0
     for a in range(weights.size):
-        if mean[a] != most:  # whatever the order of equal arms
+        if a != favourite:
             total, weight = total + weights[a] * mean[a], weight + weights[a]
-    practice = total / weight if weight > 0.0 else most
-    return preference(p, s.run[0], most, practice)
+    practice = total / weight if weight > 0.0 else mean[favourite]
+    return preference(p, s.run[0], mean[favourite], practice)
 
 
 @inner
