@@ -95,7 +95,10 @@ def test_restored_at_any_round_it_has_the_same_future(name: str) -> None:
 @pytest.mark.parametrize("trusting", [True, False])
 @pytest.mark.parametrize("name", POLICIES)
 def test_stored_decisions_replay_bit_for_bit(name: str, trusting: bool) -> None:
-    """What a service does: it keeps decisions as JSON, and never asks again. Else a coin vouches for them."""
+    """What a service does: it keeps decisions as JSON, and never asks again. Else a coin vouches for them.
+
+    A cheap coin cannot, without the arms: what it decided counts at its worst unless decisions are trusted.
+    """
     world = Clicks(3)
     agent, again = (POLICIES[name].start(world.log, rng=5) for _ in range(2))
     if not (trusting or agent.gate.throws_coin):
@@ -111,7 +114,11 @@ def test_stored_decisions_replay_bit_for_bit(name: str, trusting: bool) -> None:
     for text, reward in events:
         stored = Decision.from_dict(json.loads(text))
         again.update(stored, reward)
-    assert again.snapshot() == agent.snapshot()
+    if not trusting and name == "cheap control":
+        asked = question(world)
+        assert (again.decide(**asked).budget or 0.0) < (agent.decide(**asked).budget or 0.0)
+    else:
+        assert again.snapshot() == agent.snapshot()
 
 
 def test_what_a_decision_is_read_from_is_checked() -> None:
