@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.database import add_json
 from linoto.cli.terminal import argument_type, numbers, positive, print_table
-from linoto.cli.usage import Commands, described
+from linoto.cli.usage import Commands, add_json, described
 
 if TYPE_CHECKING:
     from linoto.client import Client

@@ -12,7 +12,7 @@ from linoto.cli.audit import add_audit
 from linoto.cli.certificate import add_certificate
 from linoto.cli.compare import add_compare
 from linoto.cli.create import add_create
-from linoto.cli.database import add_db, add_token
+from linoto.cli.database import add_db
 from linoto.cli.demo import add_demo
 from linoto.cli.evaluate import add_evaluate
 from linoto.cli.launch import add_launch
@@ -37,7 +37,6 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_create,
     add_serve,
     add_arms,
-    add_token,
     add_db,
 )
 """What adds each command, in the order of the help."""
@@ -74,7 +73,7 @@ def how_to_resume(arguments: argparse.Namespace) -> str:
     return f": what is finished is kept in {arguments.out}, give the same command with --resume to go on"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """All commands and their options."""
     top = Parser(
         prog="linoto",

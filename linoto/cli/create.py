@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.database import add_database, service_needed
+from linoto.cli.database_option import add_database, service_needed
 from linoto.cli.log_options import add_guardrails
 from linoto.cli.policy_options import add_amounts, add_stats_and_policy, read_policy
 from linoto.cli.stats_file import (

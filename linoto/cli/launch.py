@@ -14,7 +14,7 @@ from typing import Any
 from linoto.cli.audit import add_audit, add_audited, add_what_is_judged
 from linoto.cli.certificate import add_certificate
 from linoto.cli.create import add_create, add_loop_options, loop_parts
-from linoto.cli.database import DATABASE
+from linoto.cli.database_option import DATABASE
 from linoto.cli.policy_options import add_gate, read_policy
 from linoto.cli.preview import add_preview, show_preview
 from linoto.cli.serve import add_serve, port

@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from linoto.cli.database import DATABASE, place, service_needed
+from linoto.cli.database_option import DATABASE, place, service_needed
 from linoto.cli.settings import add_settings, read_secret, read_settings, shown
 from linoto.cli.terminal import above_zero, positive
 from linoto.cli.usage import Commands, Parser, described

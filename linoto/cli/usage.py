@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
             message = f"{option[1]} must be one of {', '.join(known)}, got {wrong[1]!r}"
         elif wrong and "choice" in message:
             message = f"there is no command {wrong[1]!r}"
-        meant = nearest(wrong[1], known) if wrong else ""
+        meant = (self.longer(wrong[1]) or nearest(wrong[1], known)) if wrong else ""
         self.exit(2, f"{self.prog}: {message}{meant} (see {self.prog} --help)\n")
 
     def in_options(self, message: str) -> str:
@@ -110,10 +110,23 @@ class Parser(argparse.ArgumentParser):
         words: list[str] = []
         for action in self._actions:
             words += action.option_strings
-            if isinstance(action, argparse._SubParsersAction):
-                words += action.choices
-                words += [word for command in action.choices.values() for word in command.words()]
+        for name, command in self.commands().items():
+            words += [name, *command.words()]
         return words
+
+    def longer(self, action: str) -> str:
+        """Where only the command above an action is missing, what to type, as the end of a sentence."""
+        above = [
+            f": did you mean `{command.prog} {action}`?"
+            for command in self.commands().values()
+            if action in command.commands()
+        ]
+        return above[0] if above else ""
+
+    def commands(self) -> dict[str, Parser]:
+        """The commands, or the actions of a command, by name."""
+        below = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return {name: command for action in below for name, command in action.choices.items()}
 
     def choices_of(self, option: str) -> list[str]:
         """The words an option takes."""

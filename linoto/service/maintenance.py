@@ -106,14 +106,14 @@ def revoke_tokens(connection: Connection, keep: bool, now: float) -> list[str]:
     if not tokens.had_tokens(connection):
         return [
             "tokens: the backup has none, so everybody on this machine may do everything; if there were some "
-            "after it, make new ones before it is served: `linoto token create NAME --role ROLE`"
+            "after it, make new ones before it is served: `linoto db token create NAME --role ROLE`"
         ]
     if not names:
         return []
     if keep:
         return [f"tokens: as in the backup ({names}); revoke again what was revoked after it"]
     tokens.revoke_all(connection, now)
-    hint = "make new ones with `linoto token create NAME --role ROLE`, or restore with --keep-tokens"
+    hint = "make new ones with `linoto db token create NAME --role ROLE`, or restore with --keep-tokens"
     return [f"tokens: {names} revoked, because the backup does not know what was revoked after it; {hint}"]
 
 

@@ -165,7 +165,7 @@ def check_address(address: str, access: Access) -> None:
     """Refuse anything but loopback without tokens."""
     if address not in LOOPBACK and not access.tokens:
         raise ValueError(
-            f"host must be 127.0.0.1 while there are no tokens, got {address}: see `linoto token create`"
+            f"host must be 127.0.0.1 while there are no tokens, got {address}: see `linoto db token create`"
         )
 
 

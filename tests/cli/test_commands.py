@@ -112,7 +112,8 @@ def test_the_figures_offered_are_those_there_are() -> None:
             "preview --paper --budget 5",
             "linoto preview: unrecognized arguments: --budget: did you mean '--budget-grid'?",
         ),
-        ("token list --limit 3", "linoto token list: unrecognized arguments: --limit"),
+        ("token list", "there is no command 'token': did you mean `linoto db token`?"),
+        ("db token list --limit 3", "linoto db token list: unrecognized arguments: --limit"),
         ("certificate --paper --epsilon x", "--epsilon: must be a number >= 0, got 'x'"),
     ],
 )

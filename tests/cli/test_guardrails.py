@@ -10,7 +10,7 @@ from helpers.exits import run
 from helpers.guarded_logs import guarded_table, write_guarded
 
 from linoto import Confidence, Control, Gated, Guardrail, to_dict
-from linoto.cli.database import DATABASE
+from linoto.cli.database_option import DATABASE
 from linoto.logs.saved import load
 from linoto.service.server import open_service
 

@@ -171,7 +171,7 @@ def command(*words: str) -> None:
     """What `linoto WORDS` will run, with its errors."""
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers()
-    for add in (serve.add_serve, database.add_token, database.add_db):
+    for add in (serve.add_serve, database.add_db):
         add(commands)
     arguments = parser.parse_args(words)
     arguments.run(arguments)
@@ -182,7 +182,7 @@ def test_tokens_allow_exactly_what_their_role_does(
 ) -> None:
     path, tokens = tmp_path / "x.sqlite", {}
     for role in ("reader", "writer", "admin"):
-        command("token", "create", f"{role} one", "--role", role, "--db", str(path))
+        command("db", "token", "create", f"{role} one", "--role", role, "--db", str(path))
         tokens[role] = {"authorization": f"Bearer {capsys.readouterr().out.strip()}"}
     for secret in tokens.values():
         assert secret["authorization"].split("_", 1)[1].encode() not in path.read_bytes()
@@ -201,11 +201,11 @@ def test_tokens_allow_exactly_what_their_role_does(
         assert allowed("DELETE", "/v1/loops/loop/arms?arm=new") == [403, 403, 200]
         assert allowed("GET", "/v1/loops/loop/report") == [200, 200, 200]
         assert allowed("DELETE", "/v1/loops/loop") == [403, 403, 200]
-        command("token", "revoke", "reader one", "--db", str(path))
+        command("db", "token", "revoke", "reader one", "--db", str(path))
         wait_for(lambda: ask(server, "GET", "/v1/loops", None, tokens["reader"])[0] == 401)
         assert ask(server, "GET", "/v1/loops", None, tokens["writer"])[0] == 200
     capsys.readouterr()
-    command("token", "list", "--db", str(path))
+    command("db", "token", "list", "--db", str(path))
     assert capsys.readouterr().out == "writer  writer one\nadmin   admin one\n"
 
 

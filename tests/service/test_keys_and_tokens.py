@@ -144,14 +144,14 @@ def test_token_and_db_commands_speak_json(tmp_path: Path, capsys: pytest.Capture
         assert main([*words, "--db", str(path), "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    made = said("token", "create", "shop", "--days", "30", "--loop", "loop", "--loop", "a")
+    made = said("db", "token", "create", "shop", "--days", "30", "--loop", "loop", "--loop", "a")
     assert made["token"].startswith("linoto_") and made["loops"] == ["loop", "a"]
-    (listed,) = said("token", "list")
+    (listed,) = said("db", "token", "list")
     assert (listed["name"], listed["role"], listed["loops"]) == ("shop", "writer", ["a", "loop"])
     assert listed["expires_at"] == made["expires_at"] and "digest" not in listed
-    assert main(["token", "list", "--db", str(path)]) == 0
+    assert main(["db", "token", "list", "--db", str(path)]) == 0
     assert capsys.readouterr().out == "writer  shop  (only a, loop; expires in 30.0 days)\n"
-    assert said("token", "revoke", "shop") == {"revoked": "shop"}
+    assert said("db", "token", "revoke", "shop") == {"revoked": "shop"}
     assert said("db", "check")["lines"][0] == f"{path}: file ok"
     for words in (
         ["backup", str(tmp_path / "copy.sqlite")],
@@ -195,4 +195,4 @@ def test_a_token_is_followed_by_another_while_both_are_valid_for_a_time(tmp_path
         assert [row[0] for row in tokens.all_tokens(connection)] == ["shop (before"]
         with pytest.raises(ValueError, match="there is no token 'shop'"):
             rotate_token(connection, "shop", clock.now, 60.0)
-    assert main(["token", "rotate", "shop (before", "--db", str(path), "--overlap", "5"]) == 0
+    assert main(["db", "token", "rotate", "shop (before", "--db", str(path), "--overlap", "5"]) == 0

@@ -99,11 +99,11 @@ def test_too_many_requests_are_answered_429_and_change_nothing(
 ) -> None:
     path, tokens = tmp_path / "x.sqlite", {}
     for name, options in (("shop", ["--rate", "0.001"]), ("boss", ["--role", "admin"])):
-        assert main(["token", "create", name, *options, "--db", str(path)]) == 0
+        assert main(["db", "token", "create", name, *options, "--db", str(path)]) == 0
         tokens[name] = {"authorization": f"Bearer {capsys.readouterr().out.strip()}"}
-    assert main(["token", "list", "--db", str(path)]) == 0
+    assert main(["db", "token", "list", "--db", str(path)]) == 0
     assert capsys.readouterr().out == "writer  shop  (at most 0.001 per second)\nadmin   boss\n"
-    assert main(["token", "create", "x", "--rate", "1e9", "--db", str(path)]) == 1
+    assert main(["db", "token", "create", "x", "--rate", "1e9", "--db", str(path)]) == 1
     assert "rate must be 0.001 to 1000000" in capsys.readouterr().err
     spec = {"arms": [{"name": "a"}], "policy": {"type": "LinUCB"}, "default_reward": 0}
     with served(path) as server:

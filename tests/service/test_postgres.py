@@ -291,9 +291,9 @@ def test_commands_do_on_postgresql_what_they_do_on_a_file(address: Address, tmp_
     with pytest.raises(ValueError, match="pg_dump"):
         backup(address, tmp_path / "copy")
     db = ["--db", address.url]
-    code, token = run_forked(["token", "create", "shop", "--role", "writer", *db], tmp_path)
+    code, token = run_forked(["db", "token", "create", "shop", "--role", "writer", *db], tmp_path)
     assert code == 0 and len(token.strip()) > 30
-    code, listed = run_forked(["token", "list", "--json", *db], tmp_path / ".")
+    code, listed = run_forked(["db", "token", "list", "--json", *db], tmp_path / ".")
     assert json.loads(listed.removeprefix(token))[0]["name"] == "shop"
     lines = restored_elsewhere(address, clock=clock)
     assert "now safe-only" in lines[1] and "shop revoked" in lines[2]

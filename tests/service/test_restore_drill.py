@@ -75,7 +75,7 @@ def test_a_restore_gives_nothing_out_twice_and_every_reward_is_accounted_for(tmp
         client.rewards("loop", [(each, 0.0) for each in kept[1::2][:5]])  # told, and lost
         lost = play(client, ROUNDS)
         client.rewards("loop", [(each, 0.0) for each in lost[::2]])
-        command("token", "revoke", "leaver", "--db", str(path))
+        command("db", "token", "revoke", "leaver", "--db", str(path))
         spent = client.loop("loop")["left_to_lose"]
     lose(path)
 
@@ -83,8 +83,8 @@ def test_a_restore_gives_nothing_out_twice_and_every_reward_is_accounted_for(tmp
     missing = 5 + ROUNDS + ROUNDS // 2
     assert "loop: now safe-only; the database was restored from a backup: " in said
     assert f"what came after it is lost: {missing} events, among them" in said
-    assert "tokens: boss, leaver revoked" in said and "linoto token create NAME --role ROLE" in said
-    new = command("token", "create", "boss", "--role", "admin", "--db", str(path)).strip()
+    assert "tokens: boss, leaver revoked" in said and "linoto db token create NAME --role ROLE" in said
+    new = command("db", "token", "create", "boss", "--role", "admin", "--db", str(path)).strip()
     with served(path) as server:
         for old in (boss, leaver):
             with server.client(token=old) as refused, pytest.raises(ServiceError, match="valid token"):

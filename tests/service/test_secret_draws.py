@@ -68,7 +68,7 @@ def test_every_database_has_256_bits_of_its_own_that_stay(tmp_path: Path) -> Non
         for _ in range(2):
             with opened(path):
                 found.append(secret_in(path))
-    main(["token", "create", "ann", "--db", str(tmp_path / "z.sqlite")])
+    main(["db", "token", "create", "ann", "--db", str(tmp_path / "z.sqlite")])
     found.append(secret_in(tmp_path / "z.sqlite"))
     assert {len(bits) for bits in found} == {32}
     assert found[0] == found[1] and found[2] == found[3] and len(set(found)) == 3
