@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import replace
 from math import inf
@@ -12,18 +11,14 @@ from typing import Literal
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Gate, Tolerance
+from linoto.core.within import within
 
 SHARE: ContextVar[Literal["cheap"] | None] = ContextVar("SHARE", default="cheap")
 
 
-@contextmanager
-def usual_share(cheap: bool) -> Iterator[None]:
+def usual_share(cheap: bool) -> AbstractContextManager[None]:
     """Whether the usual coin is a cheap one in here: what an older version stored goes on with its own."""
-    token = SHARE.set("cheap" if cheap else None)
-    try:
-        yield
-    finally:
-        SHARE.reset(token)
+    return within(SHARE, "cheap" if cheap else None)
 
 
 def default_gate(confidence: Confidence) -> Gate:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from linoto.core.within import within
 
 RECOGNISED: ContextVar[bool] = ContextVar("RECOGNISED", default=True)
 BLOCK = 1 << 22  # numbers looked at together: a few milliseconds, and no array of k x d
@@ -22,14 +24,9 @@ class OneHotArms(NamedTuple):
     d: int
 
 
-@contextmanager
-def recognising(wanted: bool) -> Iterator[None]:
+def recognising(wanted: bool) -> AbstractContextManager[None]:
     """Whether one-hot arms are recognised in here: what an older version stored goes on with their zeros."""
-    token = RECOGNISED.set(wanted)
-    try:
-        yield
-    finally:
-        RECOGNISED.reset(token)
+    return within(RECOGNISED, wanted)
 
 
 def one_hot(k: int) -> npt.NDArray[np.float64]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import FunctionType
 from typing import Any
@@ -11,19 +10,15 @@ from typing import Any
 import numpy as np
 
 from linoto.core.kernels import State
+from linoto.core.within import within
 
 SMALL = 100_000  # steps of an inner loop: about a second in plain Python, and compiling takes 20 or more
 LOOKING = ContextVar("LOOKING", default=False)
 
 
-@contextmanager
-def only_looking() -> Iterator[None]:
+def only_looking() -> AbstractContextManager[None]:
     """As long as it lasts, nothing is compiled for small problems: nobody is going to play them."""
-    before = LOOKING.set(True)
-    try:
-        yield
-    finally:
-        LOOKING.reset(before)
+    return within(LOOKING, True)
 
 
 def is_only_looking() -> bool:

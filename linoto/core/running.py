@@ -108,11 +108,6 @@ class Running:
         if ticket is not None:
             self.tickets.keep(round, ticket)
 
-    def keep(self, ticket: Ticket) -> None:
-        """Remember the play that was just committed, where something is told of it later."""
-        if self.keeps_tickets:
-            self.tickets.keep(self.rounds, ticket)
-
     def tell(self, round: int, ticket: Ticket, values: Values) -> None:
         """Values of guardrails of a round, as it was committed."""
         if self.rails is not None and values:

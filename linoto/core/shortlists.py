@@ -13,6 +13,7 @@ import numpy.typing as npt
 from linoto.core import kernels
 from linoto.core.arrays import Records
 from linoto.core.kernels import Parts, State
+from linoto.core.validation import MANY_ARMS
 
 HISTORY, OF_REFRESHES = ("steps", "gains", "refreshed"), ("renewed", "thetas", "roots")
 MADE_ANEW = ("long_rows", "short_rows", "fresh", "scratch")  # of the features, or for one call
@@ -24,7 +25,7 @@ class Sizes(NamedTuple):
 
     short: int = 512
     long: int = 8192
-    least_arms: int = 4096
+    least_arms: int = MANY_ARMS
     memory: int = 32_768
 
     def of(self, d: int, k: int, slices: int = 0) -> tuple[int, int, int]:
@@ -86,11 +87,9 @@ class Shortlists:
         h, book, self.turn = self.arrays, self.arrays.book, 0
         kept, refreshes = int(book["steps"][0]) - steps, int(book["refreshes"][0])
         gone = int((h.refreshed[:steps] >= 0).sum())
-        for rows, first, left in (
-            *((rows, steps, kept) for rows in (h.steps, h.gains, h.refreshed)),
-            *((rows, gone, refreshes - gone) for rows in (h.renewed, h.thetas, h.roots)),
-        ):
-            rows[:left] = rows[first : first + left].copy()
+        for names, first, left in ((HISTORY, steps, kept), (OF_REFRESHES, gone, refreshes - gone)):
+            for rows in (getattr(h, name) for name in names):
+                rows[:left] = rows[first : first + left].copy()
         h.refreshed[:kept][h.refreshed[:kept] >= 0] -= gone
         np.maximum(h.stamps - steps, 0, out=h.stamps)  # those of the short list are written when they leave
         book["steps"], book["refreshes"] = kept, refreshes - gone

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from math import ceil, log2
 
+from linoto.core.within import within
+
 FEATURES = 8  # for each slice: to compute its arms anew then takes about as long as a round
-MANY = 2**22  # k d^2, from which on a refresh of all arms would be noticed
+NOTICED = 2**22  # k d^2, from which on a refresh of all arms would be noticed
 WIDE = 8  # d^2 / k, above which as many inversions would cost more than the arms do
 SLICED: ContextVar[bool] = ContextVar("SLICED", default=True)
 
 
-@contextmanager
-def slicing(wanted: bool) -> Iterator[None]:
+def slicing(wanted: bool) -> AbstractContextManager[None]:
     """Whether states that are started in here have slices: what an older version stored goes on without."""
-    token = SLICED.set(wanted)
-    try:
-        yield
-    finally:
-        SLICED.reset(token)
+    return within(SLICED, wanted)
 
 
 def slices_for(k: int, d: int) -> int:
@@ -29,6 +25,6 @@ def slices_for(k: int, d: int) -> int:
     >>> slices_for(100, 20), slices_for(20_000, 20), slices_for(10_000, 200), slices_for(1_000, 500)
     (0, 4, 32, 0)
     """
-    if not SLICED.get() or k * d * d < MANY or d * d > WIDE * k:
+    if not SLICED.get() or k * d * d < NOTICED or d * d > WIDE * k:
         return 0
     return 1 << ceil(log2(max(d / FEATURES, 2.0)))

@@ -12,7 +12,7 @@ import numpy as np
 from linoto.core.arrays import Floats, Ints
 from linoto.core.one_hot import compact_form, in_float64
 
-MANY = 4096  # arms, from which on float32 features stay so
+MANY_ARMS = 4096  # from which on float32 features stay so, and lists of arms pay
 LARGEST = 1e100  # squared length of all arms of a round
 
 
@@ -69,7 +69,7 @@ def stays_float32(value: Any) -> bool:
     if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.ndim != 2:
         return False
     k, d = value.shape
-    return bool(k >= MANY and 0 < d < k)
+    return bool(k >= MANY_ARMS and 0 < d < k)
 
 
 def check_finite(actions: Any) -> None:

@@ -477,7 +477,7 @@ def test_a_study_runs_resumes_and_says_what_it_replaces(
     assert code == 0 and "2 runs are finished there; the report shows the first 1, as asked" in err
 
 
-@pytest.mark.parametrize("command", ["audit", "evaluate", "db prune", "token create"])
+@pytest.mark.parametrize("command", ["audit", "evaluate", "db prune", "db token create"])
 def test_a_misspelt_option_is_named_before_one_that_is_missing(
     capsys: pytest.CaptureFixture[str], command: str
 ) -> None:

@@ -268,7 +268,7 @@ class Driver(ABC, Generic[Q]):
     def tell_latest(self, decision: Any, ticket: Ticket | None, values: Values) -> None:
         """Values of guardrails of the play that was just committed with its reward."""
         if ticket is not None:
-            self.running.keep(ticket)
+            self.running.tickets.keep(self.running.rounds, ticket)
             self.tell(self.running.rounds, decision, ticket, values)
 
     def tell(self, round: int, decision: Any, ticket: Ticket, values: Values) -> None:

@@ -398,8 +398,7 @@ class FixedArms(Driver[Bools | None]):
         arm, mixture = self.play_of(decision)
         ticket = None if running.rails is None else self.ticket_of(decision, mixture, arm)
         self.observe_reward(arm, mixture, value, 0.0, False)
-        if ticket is not None:
-            self.tell_latest(decision, ticket, metrics)
+        self.tell_latest(decision, ticket, metrics)
         self.draw()
 
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:

@@ -298,9 +298,8 @@ class Loop(LoopData):
         Open decisions are in their own events: a snapshot does not grow with them.
         """
         oldest = self.state.decided + 1 if self.oldest_open is None else self.oldest_open.number
-        return msgspec.json.encode(
-            msgspec.structs.replace(self.state, oldest=oldest)
-        ), self.agent.checkpoint()
+        state = msgspec.structs.replace(self.state, oldest=oldest)
+        return msgspec.json.encode(state), self.agent.checkpoint()
 
     def restore(self, state: bytes, agent: LoopAgent) -> None:
         """Become what the snapshot says."""

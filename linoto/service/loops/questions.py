@@ -114,9 +114,9 @@ class FixedQuestion(Question):
         if agent.gate.throws_coin or agent.fallback_source != "mixture":
             return float(played.arm != played.fallback)
         among = self.logged.sum() if self.allowed is None else self.logged[self.allowed].sum()
-        return (
-            1.0 - float(self.logged[played.arm] / among) if among > 0 else 1.0
-        )  # practice plays none of them
+        if among == 0:  # practice plays none of them
+            return 1.0
+        return 1.0 - float(self.logged[played.arm] / among)
 
     def control_play(
         self, agent: LoopAgent, served: Decision, uncounted: list[int] | None, draw: Callable[[], float]
