@@ -112,9 +112,8 @@ class AskedColumns:
         """The recipe, with what the log says of the columns that are learned from it."""
         known = () if item is None else tuple(item_columns(arms))
         called = {column.name for column in known} | {column.name for column in self.context}
-        meant = (
-            {} if "item" in called.union(self.features) else {"item": item or "item"}
-        )  # whatever its column is called
+        # "item" means the arm, whatever its column is called
+        meant = {} if "item" in called.union(self.features) else {"item": item or "item"}
         return Recipe(
             item=item or "item",
             items=() if item is None else arms.names,

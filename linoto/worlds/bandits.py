@@ -35,10 +35,7 @@ class World:
     actions: Floats  # (k, d)
     noise: float = 1.0  # standard deviation of Gaussian rewards
     rewards: Literal["gaussian", "bernoulli", "beta"] = "gaussian"
-    reward_range: tuple[float, float] = (
-        0.0,
-        1.0,
-    )  # the two values of Bernoulli rewards, the range of Beta ones
+    reward_range: tuple[float, float] = (0.0, 1.0)  # the two Bernoulli rewards, or the range of Beta ones
     # (k,) noise of an arm in units of `noise`; the step between its two values; or, of Beta rewards, their
     # variance as a share of the largest that rewards with this mean can have in the range
     spread: Floats | None = None

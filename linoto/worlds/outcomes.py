@@ -135,12 +135,13 @@ class GridPoint:
             "summary": self.row(horizon),
             "certificate": self.certificate.to_dict(rounds=horizon),
             "worlds": {name: [finite(value) for value in getattr(self, name).tolist()] for name in COLUMNS},
-            **(
-                {"metrics": {metric.guardrail.name: metric.row(horizon) for metric in self.metrics}}
-                if self.metrics
-                else {}
-            ),
+            **self.metric_rows(horizon),
         }
+
+    def metric_rows(self, horizon: int) -> dict[str, Any]:
+        """What became of each guardrail, if there are any."""
+        rows = {metric.guardrail.name: metric.row(horizon) for metric in self.metrics}
+        return {"metrics": rows} if rows else {}
 
 
 def worlds_shown(of_ten: int, worlds: int) -> str:

@@ -50,9 +50,7 @@ class Preview:
     parameter: str  # "epsilon" or "alpha"
     horizon: int
     worlds: int
-    prior: (
-        float  # how much the arms' average rewards differ (standard deviation): given, or the mean of spread
-    )
+    prior: float  # standard deviation of the arms' average rewards: given, or the mean of spread
     logged_arms: LoggedArms  # how they were chosen, as far as the worlds know: "good", "random" or "best"
     features_alone: bool  # nothing is an arm's own: untried ones are drawn by their features
     drift: float  # how far an average reward moves until the last round (standard deviation); 0: not at all

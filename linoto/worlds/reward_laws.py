@@ -23,9 +23,8 @@ class RewardLaw(NamedTuple):
     limits: tuple[float, float] | None  # no mean lies outside
     variance: float  # of one reward, over all arms
     variances: Floats  # (k,) of each arm
-    shares: (
-        Floats | None
-    )  # (k,) of the largest variance that rewards of `range` can have; None: normal rewards
+    # (k,) of the largest variance that rewards of `range` can have; None: normal rewards
+    shares: Floats | None
     range: tuple[float, float] = (0.0, 1.0)  # no reward leaves it; of amounts without an end it is far away
 
     @property

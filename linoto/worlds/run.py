@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 class MetricRun(NamedTuple):
     """What n rounds had of a metric besides the reward, in its own units."""
 
-    more: (
-        Floats  # (n,) cumulative, on average: than the log's arms in its shares, or practice in these rounds
-    )
+    # (n,) cumulative, on average: than the log's arms in its shares, or practice in these rounds
+    more: Floats
     in_explored: Floats  # (n,) cumulative, as it came: than the fallback has on average, in explored rounds
     luck: Floats  # (n,) cumulative: than these plays have on average, in explored rounds
 
@@ -35,10 +34,9 @@ class Run:
     rewards: Floats  # (n,) as they came, noise and all
     means: Floats  # (n,) what the plays earn on average
     regret: Floats  # (n,) R_t, cumulative, against the best arm
-    offline_regret: (
-        Floats  # (n,) R_t^off, cumulative, against the log's arms in its shares, with contexts against
-    )
-    # practice in the same rounds; may be negative
+    # (n,) R_t^off, cumulative, may be negative: against the log's arms in its shares, with contexts against
+    # practice in the same rounds
+    offline_regret: Floats
     control: Bools  # (n,) control rounds of a Control gate
     practice_shortfall: Floats  # (n,) cumulative: what the fallback would have earned more in explored rounds
     metrics: Mapping[str, MetricRun] = field(default_factory=dict)  # where the world has some

@@ -62,9 +62,8 @@ class Detector(Struct):
     size: int = FIRST_BLOCK
     rewards: int = 0  # so far
     blocks: list[Block] = field(default_factory=list)  # those with open plays, and the current one
-    logs: list[list[float]] = field(
-        default_factory=lambda: [[NOTHING] * len(TILTS), [NOTHING] * len(TILTS)]
-    )  # log M of the blocks before, for a fall and for a rise
+    # log M of the blocks before, for a fall and for a rise
+    logs: list[list[float]] = field(default_factory=lambda: [[NOTHING] * len(TILTS), [NOTHING] * len(TILTS)])
 
     def add_play(self, number: int, mixture: bool) -> None:
         """A decision whose reward is still to come."""

@@ -24,9 +24,7 @@ class PracticeView(Struct):
     lower: float  # and where that lies, at any time
     upper: float
     level: float
-    counts_rewards: (
-        bool  # whether the promise counts rewards as they come, as these numbers do, or their means
-    )
+    counts_rewards: bool  # the promise counts rewards as they come, as these numbers do; else their means
 
 
 class LiftView(Struct):

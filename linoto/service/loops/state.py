@@ -170,9 +170,8 @@ class LoopState(Struct):
     metrics: dict[str, MetricBooks] = field(default_factory=dict)  # by guardrail
     items: list[RewardTotals] = field(default_factory=list)  # (k,) by item, in a loop with contexts
     since_drift: dict[int, RewardTotals] | None = None  # by arm, what closed after the first drift alarm
-    played: list[float] = field(
-        default_factory=list
-    )  # (d,) summed features, where the log's model is watched
+    # (d,) summed features, where the log's model is watched
+    played: list[float] = field(default_factory=list)
     keyed: bool = False  # every draw is made from the secret of the database, since some event
     epochs: list[Epoch] = field(default_factory=list)  # after the first, which has no name
     drawn_anew: int = 0  # how often rounds were drawn anew because those before were undone

@@ -85,12 +85,8 @@ def loss_and_left_below_log(loop: Loop) -> tuple[float | None, float | None, flo
     allowed = plays * (loop.watch.per_round or 0.0) + loop.watch.constant
     lower, upper = (end + allowed for end in gain_between(loop, plays, plays - closed + lost, known))
     most = expected - least
-    return (
-        most,
-        min(lower - debt(loop), most),
-        left,
-        min(upper, most),
-    )  # at the best no restore has cost anything
+    best = min(upper, most)  # no restore has cost anything
+    return most, min(lower - debt(loop), most), left, best
 
 
 def left_below_log(loop: Loop) -> float | None:
