@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from linoto.cli.database_option import DATABASE, place, service_needed
-from linoto.cli.settings import add_settings, read_secret, read_settings, shown
+from linoto.cli.settings import add_settings, read_secret, read_settings, shown, unknown_variables
 from linoto.cli.terminal import above_zero, positive
 from linoto.cli.usage import Commands, Parser, described
 
@@ -118,8 +118,9 @@ def add_backups(serve: Parser) -> None:
 def run_serve(arguments: argparse.Namespace) -> None:
     """`linoto serve`."""
     settings = read_settings(arguments, os.environ)
+    ignored = unknown_variables(arguments, os.environ)
     if arguments.show_config:
-        print("\n".join(shown(settings)))
+        print("\n".join([*shown(settings), *(f"# {each}" for each in ignored)]))
         return
     from linoto.service.sockets import open_socket
 
@@ -136,4 +137,4 @@ def run_serve(arguments: argparse.Namespace) -> None:
     secret = chosen.pop("webhook_secret_file")
     if secret is not None:
         chosen["webhook_secret"] = read_secret(secret, "--webhook-secret-file")
-    run(path, limits=limits, listening=listening, **chosen)
+    run(path, limits=limits, listening=listening, warnings=tuple(ignored), **chosen)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from linoto.cli.terminal import Unshown
 from linoto.cli.usage import Parser
-from linoto.core.hints import nearest
+from linoto.core.hints import closest, nearest
 
 PREFIX = "LINOTO_"
 ITS_OWN = ("help", "config", "show_config")  # options that say how settings are read
+NO_SETTINGS = ("config", "token", "webhook_secret")  # variables that say something else
 WORDS = {
     "1": True,
     "true": True,
@@ -88,6 +89,23 @@ def read_settings(arguments: argparse.Namespace, environment: Mapping[str, str])
         else:
             found[name] = Setting(typed.value if isinstance(typed, Unsaid) else typed, "default")
     return found
+
+
+def unknown_variables(arguments: argparse.Namespace, environment: Mapping[str, str]) -> list[str]:
+    """A sentence about each environment variable that begins as ours do and that nobody reads.
+
+    It is not refused: others may set it, as Kubernetes does for a service that is called linoto.
+    """
+    known = [*(action.dest for action in settings_of(arguments.command)), *NO_SETTINGS]
+    variables = {variable_of(name) for name in known}
+    found = sorted(name for name in environment if name.startswith(PREFIX) and name not in variables)
+    return [f"{name} is not a setting, and is ignored{meant(name, known)}" for name in found]
+
+
+def meant(variable: str, known: Iterable[str]) -> str:
+    """The variable that was probably meant, as the end of a sentence; what all begin with is not compared."""
+    close = closest(variable.removeprefix(PREFIX).lower(), known)
+    return "" if close is None else f": did you mean {variable_of(close)}?"
 
 
 def read_file(path: Path, actions: Mapping[str, argparse.Action]) -> dict[str, Any]:

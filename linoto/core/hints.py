@@ -19,10 +19,20 @@ def nearest(word: str, known: Iterable[str], otherwise: str = "", *, ask: str = 
     >>> nearest("Linucb", ["LinTS", "LinUCB"])
     ": did you mean 'LinUCB'?"
     """
+    close = closest(word, known)
+    return otherwise if close is None else f": {ask} {close!r}?"
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word closest to this one; None if none is close.
+
+    >>> closest("prot", ["host", "port"]), closest("x", ["host", "port"])
+    ('port', None)
+    """
     words = list(islice(known, MOST))
     but_for_case = [other for other in words if other.casefold() == word.casefold()]
     close = but_for_case or get_close_matches(word, words, n=1, cutoff=0.5)
-    return f": {ask} {close[0]!r}?" if close else otherwise
+    return close[0] if close else None
 
 
 def shortened_list(names: Sequence[str]) -> str:

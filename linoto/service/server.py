@@ -80,6 +80,7 @@ class Settings:
     backup_every: float | None = None  # seconds between two
     backups_kept: int = 7
     drain: float = 10.0  # seconds that requests may take which are under way when it is told to stop
+    warnings: tuple[str, ...] = ()  # what is to be said about these settings
 
 
 @dataclass
@@ -155,6 +156,7 @@ def open_service(
     except BaseException:
         store.close()
         raise
+    access.read = store.read_where_written
     service = Service(store, loops, access, folder)
     if store.shared:
         service.spread = Spread(loops, store, service.check_clock, service.adopted)
@@ -428,6 +430,8 @@ def run(
     """
     settings = Settings(**options)
     log_to_stderr(settings.log_format)
+    for warning in settings.warnings:
+        logger.warning(warning)
     tls = tls_of(settings.tls_cert, settings.tls_key)
     with listening or open_socket(settings.host, settings.port, {}) as opened:
         while True:

@@ -98,3 +98,22 @@ def test_an_empty_secret_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert ForkedCommand(words, tmp_path, {}, log=out, out=out).wait() == 1
     assert "--webhook-secret-file must hold a secret, got an empty file" in out.read_text()
+
+
+def test_a_misspelt_variable_is_named_with_the_one_that_was_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where settings are shown, in a file that still sets the same, and in the log of a start."""
+    said = ["LINOTO_PROT is not a setting, and is ignored: did you mean LINOTO_PORT?"]
+    said.append("LINOTO_QQQQ is not a setting, and is ignored")
+    for name in ("LINOTO_PROT", "LINOTO_QQQQ", "LINOTO_TOKEN", "LINOTO_WEBHOOK_SECRET", "LINOTO_HOST"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    main(["serve", "--show-config"])
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if "ignored" in line] == [f"# {each}" for each in said]
+    assert tomllib.loads(text)["port"] == 8080
+    log = tmp_path / "log"
+    words = ["serve", "--db", str(tmp_path / "no folder" / "x.sqlite"), "--port", "0"]
+    assert ForkedCommand(words, tmp_path, {"LINOTO_PROT": "9000"}, log=log, out=log).wait() == 1
+    (line,) = [json.loads(each) for each in log.read_text().splitlines() if "ignored" in each]
+    assert (line["level"], line["message"]) == ("warning", said[0])

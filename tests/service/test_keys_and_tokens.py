@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ from linoto.service.errors import Refused
 from linoto.service.server import Service
 from linoto.service.storage import tokens
 from linoto.service.storage.database import open_database
-from linoto.service.web.access import Access, create_token, rotate_token
+from linoto.service.storage.places import Place
+from linoto.service.web.access import LOOKS, Access, create_token, rotate_token
 
 
 @pytest.fixture
@@ -196,3 +198,43 @@ def test_a_token_is_followed_by_another_while_both_are_valid_for_a_time(tmp_path
         with pytest.raises(ValueError, match="there is no token 'shop'"):
             rotate_token(connection, "shop", clock.now, 60.0)
     assert main(["db", "token", "rotate", "shop (before", "--db", str(path), "--overlap", "5"]) == 0
+
+
+def test_a_token_works_from_the_moment_it_is_made(any_place: Place) -> None:
+    """Whoever made it: it is looked for before it is refused."""
+    with opened(any_place) as service, TestClient(service.app, base_url="http://127.0.0.1") as client:
+        made = []
+        for name in ("first", "second"):
+            with open_database(any_place) as connection:
+                made.append(create_token(connection, name, "reader", 0.0))
+            if name == "first":
+                service.store.write_sync(service.access.refresh)  # from now on every request needs one
+            assert client.get("/v1/loops", headers=bearer(made[-1])).status_code == 200
+        assert client.get("/v1/loops", headers=bearer(made[0] + "x")).status_code == 401
+
+
+def test_many_wrong_tokens_are_refused_without_many_readings(service: Service) -> None:
+    clock, readings = FakeClock(), list[object]()
+    read = service.access.read
+    assert read is not None
+    service.access.clock, service.access.guarded = clock, True
+    service.access.read = lambda job: (readings.append(job), read(job))[1]
+
+    async def knock(names: list[str]) -> int:
+        """How many of these are refused, all at once."""
+        asked = (service.access.recognise({b"authorization": f"Bearer {name}".encode()}) for name in names)
+        return sum(isinstance(each, Refused) for each in await asyncio.gather(*asked, return_exceptions=True))
+
+    async def one_by_one(count: int) -> None:
+        for n in range(count):
+            assert await knock([f"linoto_{n}"]) == 1
+
+    asyncio.run(one_by_one(50))
+    assert len(readings) == LOOKS
+    token = service.store.write_sync(lambda c: create_token(c, "shop", "reader", 0.0))
+    assert asyncio.run(knock([token])) == 1  # so many came that nobody looks: the next reading finds it
+    clock.now += 1.0 / LOOKS
+    assert asyncio.run(knock([token, "linoto_x", "linoto_y", "other", ""])) == 4
+    assert len(readings) == LOOKS + 1  # together they are one reading
+    clock.now += 10.0
+    assert asyncio.run(knock(["other", ""])) == 2 and len(readings) == LOOKS + 1  # none of ours

@@ -298,6 +298,11 @@ def test_tokens_are_known_to_all_servers_and_passed_on_with_a_request(
             admin = create_token(connection, "me", "admin", 1.0)
         for server in servers:  # each of them reads tokens once a second
             until(lambda server=server: refuses_strangers(server))  # type: ignore[misc]
+        with open_database(address) as connection:
+            fresh = create_token(connection, "fresh", "writer", 2.0)
+        for server in servers:  # but looks for one that it does not know
+            with closing(server.client(token=fresh, retries=0)) as client:
+                assert [client.decide(name).arm for name in NAMES]
         for server in servers:
             with closing(server.client(token=token)) as client:
                 assert [client.decide(name).arm for name in NAMES[:6]]

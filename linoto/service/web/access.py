@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
@@ -17,12 +18,15 @@ from litestar.datastructures import State
 from linoto.service.errors import Refused, too_many
 from linoto.service.storage import tokens
 from linoto.service.storage.connection import Connection
+from linoto.service.storage.store import Job
 
 ROLES = ("viewer", "reader", "writer", "admin")  # each may do what those before it may
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)  # a Host header
 RATES = (0.001, 1e6)  # requests per second that a limit can be
 SLACK = 1e-6  # seconds that sums of shares may be off
+PREFIX = "linoto_"  # of every token
+LOOKS = 4  # times a second that tokens are read because of one that is not known, all callers together
 Headers = Mapping[bytes, bytes]
 AnyRequest = Request[Any, Any, State]
 
@@ -54,7 +58,7 @@ def create_token(
     check_rate(rate)
     if expires_at is not None and not expires_at > at:
         raise ValueError("a token must expire in the future, got a time that is over")
-    token = f"linoto_{secrets.token_urlsafe(32)}"
+    token = f"{PREFIX}{secrets.token_urlsafe(32)}"
     if not tokens.insert_token(connection, (name, role, token_digest(token), at, rate)):
         raise ValueError(f"name must be new, got {name!r}, which has a token: revoke it first")
     tokens.put_limits(connection, name, expires_at, None if loops is None else json.dumps(sorted(set(loops))))
@@ -119,7 +123,10 @@ class Access:
     rate: float | None = None  # requests per second of each caller whose token says nothing else
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
+    read: Callable[[Job[None]], None] | None = None  # runs a job on what is committed; may take a while
     _paid: dict[str, float] = field(default_factory=dict)  # until when each caller's requests are paid for
+    _looking: asyncio.Task[None] | None = None  # reads the tokens
+    _looked: float = 0.0  # until when looks are paid for
 
     def __post_init__(self) -> None:
         check_rate(self.rate)
@@ -138,13 +145,50 @@ class Access:
         }
         self.guarded = tokens.had_tokens(connection)
 
+    async def recognise(self, headers: Headers) -> Caller:
+        """Who is asking; a token that is not known may have been made a moment ago."""
+        try:
+            return self.identify(headers)
+        except Refused:
+            await self._look_for(bearer(headers))
+        return self.identify(headers)
+
+    async def _look_for(self, token: bytes) -> None:
+        """Read the tokens if this may be one that was just made, but no more often than `LOOKS` allows."""
+        if self._is_unknown(token) and self._looking is not None:
+            await asyncio.shield(self._looking)  # it may have begun before the token was made
+        if not self._is_unknown(token):
+            return
+        if self._looking is None and self.read is not None and self._may_look():
+            self._looking = asyncio.create_task(self._look(self.read))
+        if self._looking is not None:
+            await asyncio.shield(self._looking)  # others wait for it too
+
+    async def _look(self, read: Callable[[Job[None]], None]) -> None:
+        try:
+            await asyncio.to_thread(read, self.refresh)
+        finally:
+            self._looking = None
+
+    def _is_unknown(self, token: bytes) -> bool:
+        """Whether this looks like a token of ours, and is none that is known."""
+        return token.startswith(PREFIX.encode()) and sha256(token).digest() not in self.tokens
+
+    def _may_look(self) -> bool:
+        """Whether tokens may be read once more; if so, it is paid for: a bucket as that of a caller."""
+        now = self.clock()
+        paid = max(self._looked, now) + 1.0 / LOOKS
+        if paid - now > 1.0 + SLACK:
+            return False
+        self._looked = paid
+        return True
+
     def identify(self, headers: Headers) -> Caller:
-        """Who is asking."""
+        """Who is asking, by the tokens as last read."""
         if self.local and not self.guarded:
             check_local(headers)
             return Caller("local", "admin", self.rate)
-        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        found = self.tokens.get(sha256(token.strip()).digest()) if scheme.lower() == b"bearer" else None
+        found = self.tokens.get(sha256(bearer(headers)).digest())
         if found is None:
             raise Refused(401, "unauthorized", "a valid token is needed: Authorization: Bearer TOKEN")
         if found.expires_at is not None and self.wall() >= found.expires_at:
@@ -167,6 +211,12 @@ class Access:
         self._paid[caller.name] = paid
 
 
+def bearer(headers: Headers) -> bytes:
+    """The token of a request; empty where there is none."""
+    scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else b""
+
+
 def check_local(headers: Headers) -> None:
     """Keep web pages of other sites from using a browser on this machine to get in."""
     host = headers.get(b"host", b"").decode("latin-1")
@@ -187,7 +237,7 @@ def needs(role: str) -> Callable[[AnyRequest], Awaitable[None]]:
     async def check(request: AnyRequest) -> None:
         headers = dict(request.scope["headers"])
         access: Access = request.app.state.access
-        request.scope["user"] = caller = access.identify(headers)
+        request.scope["user"] = caller = await access.recognise(headers)
         access.admit(caller)
         if ROLES.index(caller.role) < rank:
             raise Refused(403, "forbidden", f"this needs the role {role}, {caller.name!r} is a {caller.role}")

@@ -80,7 +80,7 @@ class Shared:
         """Answer where the loop is; wait for it where it moves."""
         loop, body, most = asyncio.get_running_loop(), None, BODY
         if part not in self.spread.served:
-            allowed = self._most_bytes(path, scope)
+            allowed = await self._most_bytes(path, scope)
             if allowed is None:
                 await self.app(scope, receive, send)
                 return
@@ -113,9 +113,9 @@ class Shared:
         here = receive if body is None else given(body)
         await self.app(scope, here, with_header(send, lambda: (OWNER.encode(), self.url.encode())))
 
-    def _most_bytes(self, path: str, scope: Any) -> int | None:
+    async def _most_bytes(self, path: str, scope: Any) -> int | None:
         """How large a body may be; None for those who are refused here, before any of it is read."""
-        caller = self._caller(scope)
+        caller = await self._caller(scope)
         if caller is None or not caller.may_see(path.split("/")[3]):
             return None
         large = MAY_BE_LARGE.fullmatch(f"{scope['method']} {path}") is not None
@@ -124,9 +124,9 @@ class Shared:
             return None
         return SPEC_BODY if large else BODY
 
-    def _caller(self, scope: Any) -> Caller | None:
+    async def _caller(self, scope: Any) -> Caller | None:
         try:
-            return self.access.identify(dict(scope["headers"]))
+            return await self.access.recognise(dict(scope["headers"]))
         except Refused:
             return None
 
@@ -155,7 +155,7 @@ class Shared:
     async def _place(self, scope: Any) -> str:
         """Where a page begins, in words that every server understands; nothing of a loop that is hidden."""
         after = parse_qs(scope["query_string"].decode("latin-1")).get("after", [""])[-1]
-        caller = self._caller(scope)
+        caller = await self._caller(scope)
         if not after or caller is None or not caller.may_see(after):
             return ""
         try:
