@@ -351,8 +351,18 @@ def show_parts(service: Service, listener: Listener, backups: Backups | None) ->
             "parts of the database, of 128, whose loops are here",
             lambda: len(spread.served),
         )
+        service.app.state.metrics.counters |= owner_changes(spread)
     if backups is not None:
         gauges["linoto_backup_age_seconds"] = "since the last backup was complete", backups.age
+
+
+def owner_changes(spread: Spread) -> dict[str, tuple[str, Callable[[], float]]]:
+    """How often loops came here and left since the start."""
+    return {
+        "linoto_parts_taken": ("parts of the database that came to this server", lambda: spread.parts_taken),
+        "linoto_loops_taken": ("loops that came to this server", lambda: spread.loops_taken),
+        "linoto_loops_given_up": ("loops that left it for another server", lambda: spread.loops_given_up),
+    }
 
 
 def read_again(tls: Tls | None, app: Any) -> None:

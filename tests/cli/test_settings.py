@@ -106,9 +106,10 @@ def test_a_misspelt_variable_is_named_with_the_one_that_was_meant(
     """Where settings are shown, in a file that still sets the same, and in the log of a start."""
     said = ["LINOTO_PROT is not a setting, and is ignored: did you mean LINOTO_PORT?"]
     said.append("LINOTO_QQQQ is not a setting, and is ignored")
-    for name in ("LINOTO_PROT", "LINOTO_QQQQ", "LINOTO_TOKEN", "LINOTO_WEBHOOK_SECRET", "LINOTO_HOST"):
-        monkeypatch.setenv(name, "127.0.0.1")
-    main(["serve", "--show-config"])
+    with monkeypatch.context() as patch:
+        for name in ("LINOTO_PROT", "LINOTO_QQQQ", "LINOTO_TOKEN", "LINOTO_WEBHOOK_SECRET", "LINOTO_HOST"):
+            patch.setenv(name, "127.0.0.1")
+        main(["serve", "--show-config"])
     text = capsys.readouterr().out
     assert [line for line in text.splitlines() if "ignored" in line] == [f"# {each}" for each in said]
     assert tomllib.loads(text)["port"] == 8080

@@ -27,6 +27,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 OF_OTHERS = {"up", "process_open_fds", "process_max_fds", "process_resident_memory_bytes"}
 OF_OTHERS |= {"process_cpu_seconds_total"}
 ONLY_WHERE_ASKED = {"linoto_connections", "linoto_webhook_waiting", "linoto_backup_age_seconds"}
+ONLY_WHERE_ASKED |= {"linoto_parts_taken_total", "linoto_loops_taken_total"}
 
 REQUIRED = os.environ.get("LINOTO_TOOLS", "").split()  # that must be there, as in .ci/run
 
@@ -111,6 +112,7 @@ RAISED_BY = {
     "LinotoWebhookStuck": ("linoto_webhook_waiting", "1x20", "1x18 0 1"),
     "LinotoBackupOld": ("linoto_backup_age_seconds", "7300x20", "3600x20"),
     "LinotoClockAhead": ('linoto_clock_ahead_seconds{loop="banner"}', "61x20", "1x20"),
+    "LinotoLoopsWander": ("linoto_parts_taken_total", "0+20x20", "0x8 128x11"),
     "LinotoFewFiles": ('process_open_fds{job="linoto"}', "95x20", "50x20"),
 }
 BESIDE = [  # what some of these are divided by

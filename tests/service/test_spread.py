@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.alarm_receiver import alarm, receiving, with_webhook
 from helpers.postgres import Cluster
-from helpers.service_process import Server
+from helpers.service_process import Server, served
 
 from linoto.client import AsyncClient, Client, ServiceError
 from linoto.service.maintenance import check, rebuild
@@ -180,6 +181,30 @@ def test_metrics_of_all_servers_together_show_each_loop_once(three: list[Server]
         shown += [line for line in lines if line.startswith("linoto_decisions_total{")]
     counted = Counter(line.split('loop="')[1].split('"')[0] for line in shown)
     assert counted == dict.fromkeys(NAMES, 3)  # a line for each group of decisions
+
+
+def counters(server: Server) -> dict[str, int]:
+    """How often loops came to a server and left it."""
+    with urllib.request.urlopen(f"{server.url}/metrics") as answer:
+        lines = [line.split() for line in answer.read().decode().splitlines()]
+    return {words[0]: int(float(words[1])) for words in lines if re.match("linoto_(parts|loops)_", words[0])}
+
+
+@pytest.mark.slow
+def test_metrics_count_the_loops_that_change_their_server(postgres: Cluster, tmp_path: Path) -> None:
+    with new_database(postgres) as address, served(address, log=tmp_path / "first.log") as first:
+        with closing(first.client()) as client:
+            for name in NAMES:
+                client.create(name, **TWO_ARMS)  # type: ignore[arg-type]
+        assert counters(first)["linoto_loops_taken_total"] == 0  # they were made here
+        with served(address, log=tmp_path / "second.log") as second:
+            until(lambda: parts_of_servers(address) == [64, 64])
+            until(lambda: counters(second)["linoto_parts_taken_total"] == 64)
+            moved = counters(second)["linoto_loops_taken_total"]
+            assert 0 < moved == counters(first)["linoto_loops_given_up_total"] < len(NAMES)
+            second.stop()
+        until(lambda: counters(first)["linoto_parts_taken_total"] == 128 + 64)
+        assert counters(first)["linoto_loops_taken_total"] == moved
 
 
 def test_a_client_goes_straight_to_who_has_a_loop(three: list[Server]) -> None:

@@ -37,6 +37,7 @@ class Spread:
         self.loops, self.store = loops, store
         self.check, self.adopted = check, adopted  # before loops are served, and afterwards
         self.served: set[int] = set()  # parts whose loops are in memory, and answer
+        self.parts_taken = self.loops_taken = self.loops_given_up = 0  # since this server has begun
         self._leaving: set[int] = set()  # parts that were given up in memory, and not yet in the database
         self._fresh: set[str] = set()  # loops that were read, and not yet given to `adopted`
         self._begun = False  # from then on a loop that cannot be read must not end the server: others go on
@@ -135,6 +136,8 @@ class Spread:
             loops.adopt(found)
             loops.damaged |= damaged
             self.served |= set(parts)
+            self.parts_taken += len(parts)
+            self.loops_taken += len(found) + len(damaged)
             self._fresh |= {loop.name for loop in found}
 
         await store.read_memory(adopt)
@@ -183,10 +186,12 @@ class Spread:
 
     def _forget(self, parts: list[int]) -> None:
         """From now on nothing happens to their loops here; what did is committed when this was answered."""
+        here = len(self.loops.by_name) + len(self.loops.damaged)
         for name in self._names(parts):
             del self.loops.by_name[name]
         for name in [name for name in self.loops.damaged if part_of(name) in parts]:
             del self.loops.damaged[name]
+        self.loops_given_up += here - len(self.loops.by_name) - len(self.loops.damaged)
         self.served -= set(parts)
         self._leaving |= set(parts)
 

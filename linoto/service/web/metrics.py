@@ -105,20 +105,22 @@ def lines_of(view: LoopView) -> Lines:
     return found
 
 
+Numbers = dict[str, tuple[str, Callable[[], float | None]]]  # (help, value) by name
+
+
 class MetricsPage:
     """The page that Prometheus reads."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.gauges: dict[
-            str, tuple[str, Callable[[], float | None]]
-        ] = {}  # (help, value) of the server's parts
+        self.gauges: Numbers = {}  # of the server's parts
+        self.counters: Numbers = {}
         self._known: dict[str, tuple[Shown, Lines]] = {}
 
     def render(self, shown: list[Shown], latency: Latency | None, ahead: Mapping[str, float]) -> bytes:
         """Of these loops; `ahead` is how far the time of each is ahead of the clock."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(ServerNumbers(self.store, latency, self.gauges))
+        registry.register(ServerNumbers(self.store, latency, self.gauges, self.counters))
         ProcessCollector(registry=registry)
         return generate_latest(registry) + "".join(self._loops(shown, ahead)).encode()
 
@@ -146,9 +148,10 @@ class ServerNumbers:
         self,
         store: Store,
         latency: Latency | None,
-        gauges: Mapping[str, tuple[str, Callable[[], float | None]]],
+        gauges: Numbers,
+        counters: Numbers,
     ) -> None:
-        self.store, self.latency, self.gauges = store, latency, gauges
+        self.store, self.latency, self.gauges, self.counters = store, latency, gauges, counters
 
     def collect(self) -> Iterable[Metric]:
         """Every family once."""
@@ -159,10 +162,11 @@ class ServerNumbers:
         yield CounterMetricFamily("linoto_commit_seconds", "time spent syncing", value=m.commit_seconds)
         yield GaugeMetricFamily("linoto_slowest_commit_seconds", "the longest sync", value=m.slowest_commit)
         yield GaugeMetricFamily("linoto_waiting", "requests in the queue", value=self.store.waiting)
-        for name, (text, read) in self.gauges.items():
-            value = read()
-            if value is not None:
-                yield GaugeMetricFamily(name, text, value=value)
+        for family, numbers in ((GaugeMetricFamily, self.gauges), (CounterMetricFamily, self.counters)):
+            for name, (text, read) in numbers.items():
+                value = read()
+                if value is not None:
+                    yield family(name, text, value=value)
         if self.latency is not None:
             yield request_seconds(self.latency)
 
