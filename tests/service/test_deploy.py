@@ -10,13 +10,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from helpers.service_process import create, opened
+from helpers.service_process import Server, create, opened
 from litestar.testing import TestClient
 
 from linoto.cli import main
@@ -29,6 +30,7 @@ OF_OTHERS |= {"process_cpu_seconds_total"}
 ONLY_WHERE_ASKED = {"linoto_connections", "linoto_webhook_waiting", "linoto_backup_age_seconds"}
 ONLY_WHERE_ASKED |= {"linoto_parts_taken_total", "linoto_loops_taken_total"}
 
+TLS = Path(__file__).parents[1] / "data" / "tls"
 REQUIRED = os.environ.get("LINOTO_TOOLS", "").split()  # that must be there, as in .ci/run
 
 
@@ -150,7 +152,9 @@ def test_promtool_finds_nothing_wrong_with_what_is_scraped_and_by_which_rules(
 ) -> None:
     (tmp_path / "token").write_text("secret")
     shutil.copy(DEPLOY / "alerts.yml", tmp_path)
+    shutil.copy(TLS / "first.crt", tmp_path)
     text = (DEPLOY / "prometheus.yml").read_text().replace("/run/secrets/linoto_metrics", f"{tmp_path}/token")
+    text = text.replace("/run/secrets/linoto_tls_cert", f"{tmp_path}/first.crt")
     (tmp_path / "prometheus.yml").write_text(text)
     tool("promtool", "check", "config", "--lint=all", "--lint-fatal", str(tmp_path / "prometheus.yml"))
     tool("promtool", "check", "rules", "--lint=all", "--lint-fatal", str(DEPLOY / "alerts.yml"))
@@ -205,11 +209,55 @@ def test_the_compose_files_are_what_docker_compose_reads(monkeypatch: pytest.Mon
 
 def test_two_servers_share_the_database_of_the_other_compose_file() -> None:
     services = load("compose-postgres.yaml")["services"]
-    said = parser().parse_args(services["linoto"]["command"])
+    said, twin = parser().parse_args(services["linoto"]["command"]), services["linoto-2"]
     named, there = urlsplit(said.db.url), services["postgres"]["environment"]
     assert (named.username, named.path) == (there["POSTGRES_USER"], "/" + there["POSTGRES_DB"])
-    assert named.hostname == "postgres" and services["linoto"]["deploy"]["replicas"] == 2
+    assert named.hostname == "postgres" and twin["command"] == services["linoto"]["command"]
     assert services["linoto"]["build"] == load("compose.yaml")["services"]["linoto"]["build"]
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose-postgres.yaml"])
+def test_the_compose_files_have_tls_under_names_that_the_certificate_of_the_docs_has(name: str) -> None:
+    """And are asked for metrics by it, and by each other."""
+    compose, scrape = load(name), load("prometheus.yml")["scrape_configs"][0]
+    docs = (DEPLOY.parent / "docs" / "deploy.md").read_text()
+    (names,) = re.findall('-addext "subjectAltName=(.*?)"', docs)
+    known = {each.removeprefix("DNS:") for each in names.split(",")}
+    servers = {key: each for key, each in compose["services"].items() if key.startswith("linoto")}
+    for key, server in servers.items():
+        said = server["environment"]
+        paths = {f"/run/secrets/{secret}" for secret in server["secrets"]}
+        assert {said["LINOTO_TLS_CERT"], said["LINOTO_TLS_KEY"]} == paths
+        assert said.get("LINOTO_ADVERTISE", f"https://{key}:8080") == f"https://{key}:8080"
+        assert server["networks"]["default"]["aliases"] == scrape["dns_sd_configs"][0]["names"]
+    assert scrape["scheme"] == "https" and {scrape["tls_config"]["server_name"], *servers} <= known
+    assert (
+        Path(scrape["tls_config"]["ca_file"]).name
+        in load("compose.yaml")["services"]["prometheus"]["secrets"]
+    )
+    for file in ("linoto_tls.crt", "linoto_tls.key"):
+        assert f"out {file}" in docs and f"./{file}" in {each["file"] for each in compose["secrets"].values()}
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_container_is_healthy_with_tls_and_without(secure: bool, tmp_path: Path) -> None:
+    """Its check, at the port of a real server."""
+    tls = {"tls_cert": str(TLS / "first.crt"), "tls_key": str(TLS / "first.key")} if secure else {}
+    server = Server(tmp_path / "x.sqlite", settings=tls)
+    words = json.loads(all_of("HEALTHCHECK")[0].split("CMD ")[1])
+    asked = [sys.executable, *(word.replace("8080", str(server.port)) for word in words[1:])]
+
+    def healthy(certificate: str) -> bool:
+        environment = {"LINOTO_TLS_CERT": certificate}
+        return subprocess.run(asked, env=environment, capture_output=True).returncode == 0
+
+    try:
+        end = time.monotonic() + 60.0
+        while not healthy("chain.pem" if secure else ""):
+            assert time.monotonic() < end, (tmp_path / "x.log").read_text()
+        assert not healthy("" if secure else "chain.pem")
+    finally:
+        server.kill()
 
 
 def test_hadolint_finds_nothing_wrong_with_the_container_file() -> None:
