@@ -201,6 +201,13 @@ class Agent:
         asked = self.driver.question(allowed, **question)
         return self.driver.practice_chance(as_arm(arm, self.driver.arms_in(asked)), asked)
 
+    def safe_propensity(
+        self, arm: int, allowed: npt.ArrayLike | Sequence[str] | None = None, **question: Any
+    ) -> float:
+        """How likely this arm is the fallback of the round just decided, before practice's draw."""
+        asked = self.driver.question(allowed, **question)
+        return self.driver.safe_chance(as_arm(arm, self.driver.arms_in(asked)), asked)
+
     def play_safe(self, decision: Decision) -> Decision:
         """What is safe in place of the decision just made.
 

@@ -91,7 +91,9 @@ def begin_epoch(
         sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
         keep_promise(connection, loop)
         loops.append(loop)
-        lines.append(f"{loop.name}: now safe-only; {restored_text(event.missing, event.costly)}")
+        lines.append(
+            f"{loop.name}: now safe-only; {restored_text(event.missing, event.costly, event.decided)}"
+        )
     tags = {note_of(loop).tag for loop in loops}
     lost = sorted(id for id, note in noted.items() if note.tag not in tags)
     lines += [f"loop number {id}: made after the backup, and lost with it" for id in lost]

@@ -422,6 +422,21 @@ def test_a_number_in_other_units_is_named_and_one_that_the_log_could_have_is_not
 
 
 @pytest.mark.parametrize("practice", ["C", {"A": 0.25, "C": 0.75}], ids=["an item", "weights"])
+def test_where_the_safe_choice_is_the_models_what_is_tried_is_another_item_than_that(
+    any_place: Place, practice: Any
+) -> None:
+    """As with arms that stay the same: the fallback, whether practice draws or not."""
+    with opened(any_place) as service:
+        create(service, practice=practice, policy=POLICIES["open"])
+        agent, context = service.loops.get("loop").agent, {"age": 30, "country": "DE"}
+        lowest = {item: agent.interval(RECIPE.transform(context, [item])[0])[0] for item in "ABC"}
+        safe = max(lowest, key=lambda item: lowest[item])
+        made = [decide(service, context=context, proposal=each).arm for each in "ABCAB"]
+        assert made == list("ABCAB") and agent.fallback_source == "lcb"
+        assert loop_view(service.loops.get("loop")).tried == sum(arm != safe for arm in made)
+
+
+@pytest.mark.parametrize("practice", ["C", {"A": 0.25, "C": 0.75}], ids=["an item", "weights"])
 def test_what_is_tried_is_another_item_than_practice_would_play(any_place: Place, practice: Any) -> None:
     """Where practice draws and its draw is not shown, by the chance that it is another one."""
     with opened(any_place) as service:

@@ -20,7 +20,7 @@ from helpers.service_process import TOLERANT, FakeClock, close_due, create, open
 import linoto
 from linoto.cli import main
 from linoto.client import Client, ServiceError
-from linoto.service.loops.restores import note_of, restores_of
+from linoto.service.loops.restores import note_of, restored_event, restores_of
 from linoto.service.loops.rooms import room_now
 from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.views import certificate, loop_view
@@ -161,10 +161,40 @@ def test_what_the_lost_decisions_may_have_cost_is_not_spent_again(tmp_path: Path
         assert room_now(loop) == room - spent and 0 < spent < 40
         assert loop_view(loop).restores[0].missing == 40
         said = certificate(loop)
-        assert f"40 events are lost, and {spent} decisions" in said["changes"][-1] and said["holds"]
+        told = f"40 events are lost, 40 decisions among them, of which {spent} that explored count at their worst"
+        assert told in said["changes"][-1] and said["holds"]
+        told = (
+            f"40 events, among them 40 decisions; {spent} of them, which explored, are counted at the worst"
+        )
+        assert f"{told}, in the others practice itself was played; set" in loop.state.alarms[-1].message
         made = [decide(service, proposal="c").mode for _ in range(60)]  # none of them is rewarded
         assert made.count("explore") < room / 2 and set(made[-20:]) == {"safe"}  # 20 of 26 are gone
         assert len(set(digests(service))) == 1
+
+
+def test_a_note_of_an_earlier_version_is_read_and_what_it_does_not_say_is_not_said(tmp_path: Path) -> None:
+    """It has no number of decisions; nor has what a restore by it is remembered as, also after another one."""
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with opened(path) as service:
+        create(service, policy=COIN)
+        backup(path, copy)
+        for _ in range(6):
+            decide(service, proposal="c")
+        noted = note_of(service.loops.get("loop"))
+    lose(path)
+    format, record = expected.BEFORE
+    old = record.pack(noted.tag, noted.seq + 1, noted.costly)
+    expected.beside(path).write_bytes(format.ljust(record.size, b"\0") + old)
+    (note,) = expected.read(expected.beside(path)).values()
+    assert note == noted._replace(decided=None) and noted.decided == 6
+    said = f"6 events, among them {noted.costly} decisions, counted at the worst; set the mode"
+    assert said in restore(copy, path)[1]
+    with opened(path) as service:
+        loop = service.loops.get("loop")
+        assert said in loop.state.alarms[-1].message and note_of(loop).decided is None
+        assert len(set(digests(service))) == 1
+    again = restored_event(loop, "next", note_of(loop)._replace(seq=loop.state.seq + 3))
+    assert (again.missing, again.decided) == (3, None)
 
 
 GATES = {

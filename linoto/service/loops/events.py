@@ -160,6 +160,7 @@ class LoopRestored(Struct, tag_field="kind", tag="restored", frozen=True, omit_d
     epoch: str
     missing: int | None  # events that are lost, whose numbers are not given again; None: nobody knows
     costly: int | None = None  # of these, decisions that may have cost something; None: maybe all
+    decided: int | None = None  # of these, all decisions; None: an earlier version did not note them
 
 
 class DrawnAnew(Struct, tag_field="kind", tag="drawn", frozen=True):

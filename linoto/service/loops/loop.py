@@ -184,7 +184,7 @@ class Loop(LoopData):
         """What came after the backup is not in these books: nobody explores until somebody knows."""
         state = self.state
         state.seq += skipped_by(event)
-        lost = {"missing": event.missing, "costly": event.costly}
+        lost = {"missing": event.missing, "costly": event.costly, "decided": event.decided}
         self._begin_epoch(event.epoch, restored_at=state.at, **lost)
         message = restored_text(**lost)
         state.alarms.append(Alarm(kind="restored", at=state.at, seq=state.seq, message=message))

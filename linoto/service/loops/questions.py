@@ -176,10 +176,10 @@ class ContextQuestion(Question):
         return float(arm == served.arm) if weights is None or served.source == "lcb" else float(weights[arm])
 
     def chance_of_another(self, agent: LoopAgent, played: Decision) -> float:
-        weights = self.weights
-        if weights is not None and played.fallback is None:  # practice's draw is not shown without a coin
-            return 1.0 - float(weights[played.arm])
-        return float(played.arm != played.fallback)
+        if played.fallback is not None:
+            return float(played.arm != played.fallback)
+        assert isinstance(agent, Agent)  # where practice draws, the fallback is not shown without a coin
+        return 1.0 - agent.safe_propensity(played.arm, **self.asked)
 
     def control_play(
         self, agent: LoopAgent, served: Decision, uncounted: list[int] | None, draw: Callable[[], float]

@@ -74,6 +74,13 @@ def costly(loop: LoopData) -> int:
     return made + sum(map(lost_by, restores_of(loop)))
 
 
+def decided(loop: LoopData) -> int | None:
+    """How many decisions there were so far, those that restores have lost too; None: not known."""
+    lost = [0 if epoch.missing == 0 else epoch.decided for epoch in restores_of(loop)]
+    known = [number for number in lost if number is not None]
+    return None if len(known) < len(lost) else loop.state.decided + sum(known)
+
+
 def is_spent(loop: LoopData) -> bool:
     """Whether a gate that throws a coin has no room besides the debt; known before it is thrown.
 
@@ -127,7 +134,7 @@ def note_of(loop: LoopData) -> Note:
     first = loop.state.epochs[0] if loop.state.epochs else None
     born = "" if first is None or first.restored_at is not None else first.name
     tag = tag_of(loop.name, loop.created_at, born)
-    return Note(loop.id, tag, loop.state.seq, costly(loop), is_unsure_what_is_lost(loop))
+    return Note(loop.id, tag, loop.state.seq, costly(loop), is_unsure_what_is_lost(loop), decided(loop))
 
 
 def is_unsure_what_is_lost(loop: LoopData) -> bool:
@@ -145,7 +152,11 @@ def restored_event(loop: LoopData, epoch: str, noted: Note | None) -> LoopRestor
     if noted is None or noted.tag != mine.tag or noted.seq < mine.seq or (noted.unsure and not mine.unsure):
         return LoopRestored(epoch=epoch, missing=None)
     missing = noted.seq - mine.seq
-    return LoopRestored(epoch=epoch, missing=missing, costly=min(max(noted.costly - mine.costly, 0), missing))
+    lost = min(max(noted.costly - mine.costly, 0), missing)
+    if noted.decided is None or mine.decided is None:
+        return LoopRestored(epoch=epoch, missing=missing, costly=lost)
+    made = min(max(noted.decided - mine.decided, lost), missing)
+    return LoopRestored(epoch=epoch, missing=missing, costly=lost, decided=made)
 
 
 def skipped_by(event: Event) -> int:
@@ -153,15 +164,27 @@ def skipped_by(event: Event) -> int:
     return (event.missing or 0) if isinstance(event, LoopRestored) else 0
 
 
-def restored_text(missing: int | None, costly: int | None) -> str:
-    """What a restore means for a loop, in a sentence."""
+def restored_text(missing: int | None, costly: int | None, decided: int | None = None) -> str:
+    """What a restore means for a loop, in a sentence; without `decided` as earlier versions said it."""
     if missing is None:
         lost = "how many events came after it is not known"
     elif missing == 0:
         lost = "no event came after it"
     elif costly is None:
         lost = f"what came after it is lost: {counted(missing, 'event')}, each counted as a play at its worst"
+    elif decided is not None:
+        events, decisions = counted(missing, "event"), counted(decided, "decision")
+        lost = f"what came after it is lost: {events}, among them {decisions}{at_worst(decided, costly)}"
     else:
         events, decisions = counted(missing, "event"), counted(costly, "decision")
         lost = f"what came after it is lost: {events}, among them {decisions}, counted at the worst"
     return f"the database was restored from a backup: {lost}; set the mode to go on"
+
+
+def at_worst(decided: int, costly: int) -> str:
+    """Which of the decisions that are lost count at their worst: not those that played practice itself."""
+    if costly == decided:
+        return ", counted at the worst" if costly else ""
+    explored = f"{costly:,} of them, which explored, are" if costly > 1 else "1 of them, which explored, is"
+    others = "practice itself was played"
+    return f"; {explored} counted at the worst, in the others {others}" if costly else f", in which {others}"

@@ -133,6 +133,7 @@ class Epoch(Struct, array_like=True, frozen=True):
     restored_at: float | None = None  # None: the loop was made in it
     missing: int | None = None  # events lost by that restore; None: nobody knows
     costly: int | None = None  # of these, decisions that may have cost something; None: maybe all
+    decided: int | None = None  # of these, all decisions; None: not known
 
 
 class LoopState(Struct):

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from linoto.core.codec import finite
 from linoto.core.coins import SEEDED
+from linoto.core.hints import counted
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
@@ -401,9 +402,19 @@ def restore_text(epoch: Epoch) -> str:
     if epoch.missing is None:
         lost = "what came after it is left out of the promise, because nobody knows how much it was"
     else:
-        many = "as many decisions" if epoch.costly is None else f"{epoch.costly} decisions among them"
-        lost = f"{epoch.missing} events are lost, and {many} count at their worst against the promise"
+        are = "is" if epoch.missing == 1 else "are"
+        lost = f"{counted(epoch.missing, 'event')} {are} lost, {costly_text(epoch)} against the promise"
     return f"{made}: {lost}; {more}"
+
+
+def costly_text(epoch: Epoch) -> str:
+    """Which of the decisions that a restore has lost count at their worst."""
+    if epoch.costly is None:
+        return "and as many decisions count at their worst"
+    if epoch.decided is None or epoch.decided == epoch.costly:
+        return f"and {counted(epoch.costly, 'decision')} among them count at their worst"
+    made = counted(epoch.decided, "decision")
+    return f"{made} among them, of which {epoch.costly:,} that explored count at their worst"
 
 
 def certificate(loop: Loop) -> dict[str, Any]:

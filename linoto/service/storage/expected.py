@@ -2,7 +2,7 @@
 
 An event is on disk, in the write-ahead file, before its number is written here; so a database that has fewer
 events than this says has lost some. A record per loop, at the place of its id: which loop it is, its last
-event, and how many decisions may have cost something. It is synced at a start, at a restore, and once a
+event, how many decisions there were, and how many of them may have cost something. It is synced at a start, at a restore, and once a
 second: after a power failure it may say less, never more, until the next start.
 """
 
@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 SUFFIX = ".seq"
-FORMAT = b"linoto-2"  # at the place of number 0, which no loop has
-RECORD = struct.Struct(">8sQQ")
+FORMAT = b"linoto-3"  # at the place of number 0, which no loop has
+RECORD = struct.Struct(">8sQQQ")
+BEFORE = b"linoto-2", struct.Struct(">8sQQ")  # without the number of decisions
+UNKNOWN = (1 << 64) - 1  # in that number: nobody knows it
 UNSURE = 1 << 63  # in the number of the last event: a restore has lost nobody knows how many
 SYNC_EVERY = 1.0  # seconds
 
@@ -31,6 +33,7 @@ class Note(NamedTuple):
     seq: int  # its last event
     costly: int  # decisions that may have cost something, those that restores have lost too
     unsure: bool = False  # whether a restore has lost nobody knows how many
+    decided: int | None = None  # all decisions, those that restores have lost too; None: nobody knows
 
 
 def tag_of(*parts: object) -> bytes:
@@ -73,7 +76,8 @@ class Notes:
 
 def packed(note: Note) -> bytes:
     """A record as it is written."""
-    return RECORD.pack(note.tag, note.seq + 1 + (UNSURE if note.unsure else 0), note.costly)
+    decided = UNKNOWN if note.decided is None else note.decided
+    return RECORD.pack(note.tag, note.seq + 1 + (UNSURE if note.unsure else 0), note.costly, decided)
 
 
 def put(file: Path, notes: Iterable[Note]) -> None:
@@ -112,13 +116,15 @@ def read(file: Path) -> dict[int, Note]:
         data = file.read_bytes()
     except FileNotFoundError:
         return {}
-    if not data.startswith(FORMAT):
+    format, record = BEFORE if data.startswith(BEFORE[0]) else (FORMAT, RECORD)
+    if not data.startswith(format):
         return {}
     found = {}
-    for id in range(1, len(data) // RECORD.size):
-        tag, number, costly = RECORD.unpack_from(data, RECORD.size * id)
+    for id in range(1, len(data) // record.size):
+        tag, number, costly, decided = (*record.unpack_from(data, record.size * id), UNKNOWN)[:4]
         if number:
-            found[id] = Note(id, tag, number % UNSURE - 1, costly, number >= UNSURE)
+            known = None if decided == UNKNOWN else decided
+            found[id] = Note(id, tag, number % UNSURE - 1, costly, number >= UNSURE, known)
     return found
 
 
