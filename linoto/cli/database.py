@@ -184,7 +184,12 @@ def run_forget(arguments: argparse.Namespace) -> None:
 def print_lines(lines: Iterable[str], arguments: argparse.Namespace) -> None:
     """What was done: a line each as it happens, or a JSON object with all of them at the end."""
     if arguments.json:
-        print(json.dumps({"db": str(arguments.db), "lines": list(lines)}))
+        said = list[str]()
+        try:
+            said.extend(lines)
+        finally:
+            if said:  # also of what has failed
+                print(json.dumps({"db": str(arguments.db), "lines": said}))
         return
     for line in lines:
         print(line)

@@ -15,7 +15,7 @@ from linoto.service.loops.records import check_tables, insert, keep_promise, rec
 from linoto.service.loops.restores import note_of, restored_event, restored_text
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import expected, schema, sql, sqlite, tokens
-from linoto.service.storage.connection import Connection
+from linoto.service.storage.connection import Connection, Row
 from linoto.service.storage.database import open_database, open_exclusively
 from linoto.service.storage.expected import put_in_place
 from linoto.service.storage.places import Address, Place
@@ -175,11 +175,12 @@ def migrate(path: Place, scripts: dict[int, str] = schema.MIGRATIONS, target: in
 
 
 def check(path: Place) -> Iterator[str]:
-    """One line for the file and one per loop; ValueError where a snapshot and its events disagree.
+    """One line for the file and one per loop; at last ValueError, where a snapshot and its events disagree.
 
     And where there are fewer events than the note beside the database says: a start would refuse it. The note
     is read before, as a server may write more meanwhile.
     """
+    wrong = dict[str, str]()
     note = None if isinstance(path, Address) else expected.beside(path)
     noted = {} if note is None else expected.read(note)
     with open_database(path, readonly=True) as connection:
@@ -188,19 +189,35 @@ def check(path: Place) -> Iterator[str]:
         if found != "ok":
             raise ValueError(f"{path} is damaged: {found}")
         yield f"{path}: {'database' if note is None else 'file'} ok"
-        for row in sql.all_loops(connection):
-            check_tables(connection, row[0], row[1])
-            short, long = recover(connection, row), recover(connection, row, from_scratch=True)
-            if short.digest() != long.digest():
-                raise ValueError(
-                    f"loop {row[1]!r}: its snapshot is not what its events make of it; if an earlier version "
-                    "of linoto wrote it, stop the server and make another: `linoto db rebuild`"
-                )
+        rows = sql.all_loops(connection)
+        for row in rows:
             mine = {id: noted.pop(id) for id in row[:1] if id in noted}
-            if note is not None:
-                expected.check(note, mine, {row[0]: (row[1], note_of(long))})
-            base = sql.base_seq(connection, row[0])
-            pruned = f" of which {base} were pruned" if base else ""
-            yield f"{row[1]}: {long.state.seq} events{pruned}, snapshot, replay and tables agree"
+            try:
+                line = check_loop(connection, row, note, mine)
+            except ValueError as error:
+                wrong[row[1]] = str(error)
+                line = f"{row[1]}: NOT OK: {error}"
+            yield line
+        if len(wrong) > 1:
+            many = f"{len(wrong)} of {len(rows)} loops"
+            raise ValueError(f"{many} are not as they should be: {', '.join(wrong)}")
+        for why in wrong.values():
+            raise ValueError(why)
         if note is not None:
             expected.check(note, noted, {})
+
+
+def check_loop(connection: Connection, row: Row, note: Path | None, noted: dict[int, expected.Note]) -> str:
+    """What to say of a loop whose snapshot, events, tables and note agree; ValueError where they do not."""
+    check_tables(connection, row[0], row[1])
+    short, long = recover(connection, row), recover(connection, row, from_scratch=True)
+    if short.digest() != long.digest():
+        raise ValueError(
+            f"loop {row[1]!r}: its snapshot is not what its events make of it; if an earlier version "
+            "of linoto wrote it, stop the server and make another: `linoto db rebuild`"
+        )
+    if note is not None:
+        expected.check(note, noted, {row[0]: (row[1], note_of(long))})
+    base = sql.base_seq(connection, row[0])
+    pruned = f" of which {base} were pruned" if base else ""
+    return f"{row[1]}: {long.state.seq} events{pruned}, snapshot, replay and tables agree"

@@ -340,6 +340,8 @@ def backups_of(path: Place, settings: Settings) -> Backups | None:
 def show_parts(service: Service, listener: Listener, backups: Backups | None) -> None:
     """What parts of the server have to say in the metrics."""
     gauges = service.app.state.metrics.gauges
+    damaged = service.loops.damaged
+    gauges["linoto_loops_damaged"] = "loops that cannot be read, and are not served", lambda: len(damaged)
     gauges["linoto_connections"] = "open connections", lambda: len(listener.connections)
     webhook = service.webhook
     if webhook is not None:
@@ -406,6 +408,8 @@ def announce(service: Service, url: str) -> None:
     logger.info(SERVING, extra={"url": url, "db": str(service.store.path)})
     count = len(service.loops.by_name)
     loops = f"{count} loop{'' if count == 1 else 's'}"
+    if service.loops.damaged:
+        loops += f" (not {', '.join(service.loops.damaged)}: see the log)"
     with suppress(BrokenPipeError):  # nobody reads it: serve all the same
         print(f"linoto: serving {loops} of {service.store.path} at {url} (Ctrl-C stops)", flush=True)
 

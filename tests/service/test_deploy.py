@@ -28,7 +28,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 OF_OTHERS = {"up", "process_open_fds", "process_max_fds", "process_resident_memory_bytes"}
 OF_OTHERS |= {"process_cpu_seconds_total"}
 ONLY_WHERE_ASKED = {"linoto_connections", "linoto_webhook_waiting", "linoto_backup_age_seconds"}
-ONLY_WHERE_ASKED |= {"linoto_parts_taken_total", "linoto_loops_taken_total"}
+ONLY_WHERE_ASKED |= {"linoto_loops_damaged", "linoto_parts_taken_total", "linoto_loops_taken_total"}
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
 REQUIRED = os.environ.get("LINOTO_TOOLS", "").split()  # that must be there, as in .ci/run
@@ -107,6 +107,7 @@ def test_every_alert_is_about_a_metric_that_there_is(metrics: set[str]) -> None:
 RAISED_BY = {
     "LinotoDown": ('up{job="linoto"}', "1 0x19", "1x18 0 1"),
     "LinotoCannotWrite": ("linoto_commit_failures_total", "0x17 1x2", "3x20"),
+    "LinotoDamagedLoop": ("linoto_loops_damaged", "0x18 1x1", "0x20"),
     "LinotoAlarm": ('linoto_alarms_unanswered{loop="banner"}', "0x18 1x1", "0x20"),
     "LinotoBelowPromise": ('linoto_left_to_lose{loop="banner"}', "-1x20", "1x20"),
     "LinotoSlowDisk": ("linoto_commit_seconds_total", "0+12x20", "0+3x20"),

@@ -161,8 +161,8 @@ def test_what_the_lost_decisions_may_have_cost_is_not_spent_again(tmp_path: Path
         assert room_now(loop) == room - spent and 0 < spent < 40
         assert loop_view(loop).restores[0].missing == 40
         said = certificate(loop)
-        told = f"40 events are lost, 40 decisions among them, of which {spent} that explored count at their worst"
-        assert told in said["changes"][-1] and said["holds"]
+        told = f"40 events are lost, 40 decisions among them, of which {spent} that explored count"
+        assert f"{told} at their worst" in said["changes"][-1] and said["holds"]
         told = (
             f"40 events, among them 40 decisions; {spent} of them, which explored, are counted at the worst"
         )
@@ -173,7 +173,7 @@ def test_what_the_lost_decisions_may_have_cost_is_not_spent_again(tmp_path: Path
 
 
 def test_a_note_of_an_earlier_version_is_read_and_what_it_does_not_say_is_not_said(tmp_path: Path) -> None:
-    """It has no number of decisions; nor has what a restore by it is remembered as, also after another one."""
+    """It has no number of decisions; nor has what is remembered of a restore by it, after another one too."""
     path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
     with opened(path) as service:
         create(service, policy=COIN)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from helpers.loops import decide, digests, reward
-from helpers.service_process import FakeClock, close_due, create, opened
+from helpers.service_process import FakeClock, close_due, create, opened, spec_of
+from litestar.testing import TestClient
 
 from linoto.cli import main
-from linoto.service.maintenance import backup, check, restore
+from linoto.service.errors import Refused
+from linoto.service.maintenance import backup, check, create_loop, restore
 from linoto.service.server import open_service
 from linoto.service.storage import expected
 from linoto.service.storage.database import open_database
@@ -140,6 +144,77 @@ def test_a_damaged_decision_that_is_open_is_named_too(path: Path) -> None:
     connection.close()
     with pytest.raises(ValueError, match="loop 'loop', event 25 is damaged: Input data was truncated"):
         open_service(path)
+
+
+@pytest.fixture
+def two_of_three(tmp_path: Path) -> Path:
+    """Three loops with a decision each, of which the first and the last are damaged."""
+    path = tmp_path / "x.sqlite"
+    with opened(path) as service:
+        for name in ("first", "sound", "last"):
+            create(service, name)
+            service.store.write_sync(lambda c, name=name: service.loops.decide(c, name, key="k"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM snapshots")
+        connection.execute("UPDATE events SET body = CAST('{' AS BLOB) WHERE loop != 2 AND seq = 1")
+    connection.close()
+    return path
+
+
+def test_a_check_goes_on_to_every_loop_and_names_all_that_are_damaged(
+    two_of_three: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["db", "check", "--db", str(two_of_three)]
+    assert main(words) == 1
+    out, error = capsys.readouterr()
+    file, first, sound, last = out.splitlines()
+    assert file.endswith("file ok") and sound.startswith("sound: 1 events, snapshot, replay and tables agree")
+    for name, line in (("first", first), ("last", last)):
+        assert line.startswith(f"{name}: NOT OK: loop '{name}', event 1 is damaged: ")
+    assert "2 of 3 loops are not as they should be: first, last" in error
+    assert main([*words, "--json"]) == 1 and len(json.loads(capsys.readouterr().out)["lines"]) == 4
+
+
+def test_a_damaged_loop_keeps_no_other_from_being_served(two_of_three: Path) -> None:
+    """It is shown as what it is, nothing takes its place, and its note stays."""
+    note = expected.beside(two_of_three)
+    before = expected.read(note)
+    with opened(two_of_three) as service, TestClient(service.app, base_url="http://127.0.0.1") as client:
+        assert client.post("/v1/loops/sound/decide", json={}).status_code == 200
+        refused = [
+            client.post("/v1/loops/first/decide", json={}),
+            client.put("/v1/loops/first/reward", json={"key": "k", "reward": 1}),
+            client.get("/v1/loops/first"),
+            client.get("/v1/loops/first/ready"),
+            client.get("/v1/loops/first/export"),
+            client.put("/v1/loops/first", json=msgspec.to_builtins(spec_of())),
+        ]
+        for answer in refused:
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"]) == (503, "damaged"), answer.request.url
+            assert "loop 'first' cannot be served: loop 'first', event 1 is damaged" in error["message"]
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.text) == (200, "ok, but 2 loops cannot be served")
+        assert [loop["name"] for loop in client.get("/v1/loops").json()] == ["sound"]
+        lines = client.get("/v1/overview").json()
+        assert [line["name"] for line in lines] == ["first", "sound", "last"]
+        assert [line["mode"] for line in lines] == [None, "live", None]
+        assert "event 1 is damaged" in lines[0]["damaged"] and lines[1]["damaged"] is None
+        found = client.get("/v1/overview?search=LAST&limit=1")
+        assert [line["name"] for line in found.json()] == ["last"] and found.headers["x-total-count"] == "1"
+        decided = client.get("/v1/loops/sound").json()["decisions"]
+    after = expected.read(note)
+    assert {id: after[id] for id in (1, 3)} == {id: before[id] for id in (1, 3)} and decided == 2
+    with pytest.raises(Refused, match="cannot be served"):
+        create_loop(two_of_three, "first", spec_of())
+
+
+def test_a_database_of_which_nothing_can_be_read_is_refused(two_of_three: Path) -> None:
+    with sqlite3.connect(two_of_three) as connection:
+        connection.execute("UPDATE events SET body = CAST('{' AS BLOB)")
+    connection.close()
+    with pytest.raises(ValueError, match=r"'first', event 1 is damaged: .* \(and 2 more loops cannot"):
+        open_service(two_of_three)
 
 
 def test_a_loop_that_was_lost_with_the_write_ahead_file_is_noticed(tmp_path: Path) -> None:

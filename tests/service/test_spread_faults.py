@@ -293,6 +293,12 @@ def test_a_damaged_loop_ends_no_server_that_takes_it_over(address: Address, post
                 await create(other, names[0])
             made = await other.store.write(lambda c: other.loops.decide(c, names[1], key="a"))
             assert made.number == 1
+        async with joined(address, 3, begin=True) as (fresh,):  # nor one that starts with it
+            assert set(fresh.loops.damaged) == {names[0]} and set(fresh.loops.by_name) == {names[1]}
+        assert postgres.psql(name_of(address), "UPDATE linoto.events SET body = '{}'::bytea").returncode == 0
+        with pytest.raises(ValueError, match=r"event 1 is damaged: .*and 1 more loop cannot be read"):
+            async with joined(address, 4, begin=True):
+                pass
 
     run(work())
 

@@ -32,10 +32,10 @@ function card(cards, loop) {
     parts[0].append(el("bdi", {}, loop.name));
   }
   const [, state, alarm, numbers] = found.children;
-  say(state, loop.archived ? "archived" : loop.mode);
-  state.className = `badge ${state.textContent}`;
+  say(state, loop.damaged ? "damaged" : loop.archived ? "archived" : loop.mode);
+  state.className = `badge ${loop.damaged ? "alarm" : state.textContent}`;
   alarm.hidden = loop.alarms === 0;
-  say(numbers, count(loop.decisions, "decision"));
+  say(numbers, loop.damaged ? "cannot be served" : count(loop.decisions, "decision"));
   if (loop.name === open.name) found.setAttribute("aria-current", "page");
   else found.removeAttribute("aria-current");
   return found;
@@ -56,10 +56,15 @@ function choose() {
   const none = loops.length === 0 && find.value === "";
   const name = none ? null : [named(), open.name, loops[0]?.name].find((one) => one && one !== missing) ?? null;
   if (name !== open.name) {
-    Object.assign(open, { name, update: null }, name === null ? {} : openLoop(root, name, look));
+    Object.assign(open, { name, update: null });
+    if (name !== null && !loops.find((loop) => loop.name === name)?.damaged) reopen(name);
     document.title = name === null ? "linoto" : `${name} – linoto`;
   }
   showCards();
+}
+
+function reopen(name) {
+  Object.assign(open, openLoop(root, name, look));
 }
 
 const EXAMPLE = `from linoto import Client, Confidence, Gated, Offline, Tolerance
@@ -87,12 +92,30 @@ function showEmpty() {
   );
 }
 
+/** A loop that cannot be read: what is wrong, and what to do. */
+function showDamage(name, why) {
+  open.update = null;
+  const text = why.replace(/[.:;]*$/, ".");
+  show(
+    root,
+    el("h2", {}, el("bdi", {}, name)),
+    el(
+      "div",
+      { class: "alarm-box", "data-damage": true },
+      el("p", {}, el("strong", {}, "⚠ This loop cannot be served: "), el("bdi", {}, text)),
+      el("p", {}, el("strong", {}, "What to do: "), "Let callers do what they did before this loop: until it is back, whoever asks it gets an error. ", el("code", {}, "linoto db check"), " names all that is damaged, and ", el("code", {}, "linoto db restore"), " brings a backup back. Nothing of the loop was changed, and all others are served."),
+    ),
+  );
+}
+
 async function load() {
   loops = await ask("GET", `v1/overview?${new URLSearchParams({ limit: MOST + 1, search: find.value })}`);
   allow(document.getElementById("new"), "admin");
   choose();
   if (open.name === null) return showEmpty();
-  const name = open.name;
+  const name = open.name, damage = loops.find((loop) => loop.name === name)?.damaged;
+  if (damage) return showDamage(name, damage);
+  if (open.update === null) reopen(name);
   try {
     const [history, arms, decisions, report] = await Promise.all([
       ask("GET", at(name, "history")),

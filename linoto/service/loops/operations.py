@@ -9,14 +9,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
 from time import gmtime, perf_counter, strftime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from linoto.core.decisions import Decision, NoSafeArm
-from linoto.core.hints import nearest
+from linoto.core.hints import counted, nearest
 from linoto.core.kernels import NO_DRAWS
 from linoto.service.errors import Refused, Undone, damaged, invalid, moving, not_found
 from linoto.service.loops.batches import check_batch, in_place
@@ -41,9 +42,10 @@ from linoto.service.loops.restores import may_have_lost, note_of
 from linoto.service.loops.spec import Arm
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
-from linoto.service.storage.connection import Connection
+from linoto.service.storage.connection import Connection, Row
 
 logger = logging.getLogger("linoto.service")
+T = TypeVar("T")
 Clock = Callable[[], float]
 SNAPSHOT_EVERY = 10_000  # events; replaying as many takes about half a second
 CLOCK_TOLERANCE = 60.0  # seconds that a clock may be behind the last event without a warning
@@ -89,13 +91,22 @@ class Report(Protocol):
     def metrics(self) -> Mapping[str, float] | None: ...
 
 
+class Damage(NamedTuple):
+    """A loop that cannot be read, and why."""
+
+    id: int
+    name: str
+    created_at: float
+    why: str
+
+
 class Loops:
     """The loops in memory, each equal to the fold of its events on disk."""
 
     def __init__(self, clock: Clock, snapshot_every: int = SNAPSHOT_EVERY, closing: float = SLICE) -> None:
         self.clock, self.snapshot_every, self.closing = clock, snapshot_every, closing
         self.by_name: dict[str, Loop] = {}
-        self.damaged: dict[str, str] = {}  # loops that could not be read while others were served, and why
+        self.damaged: dict[str, Damage] = {}  # loops that cannot be read while others are served
         self.serves: Callable[[str], bool] = lambda _: True  # whether a loop of this name belongs here
         self.on_alarm: Callable[[Connection, Loop, Alarm], None] = lambda *_: None  # in its transaction
         self.after_alarms: Callable[[], None] = lambda: None  # they are on disk; must not wait for anything
@@ -105,16 +116,31 @@ class Loops:
     # -- memory and disk
 
     def load(self, connection: Connection) -> None:
-        """Read every loop: its last snapshot, and the events since. One without a key gets one."""
+        """Read every loop: its last snapshot, and the events since. One without a key gets one.
+
+        One that cannot be read is left out while others can; what is noted of it stays.
+        """
         for row in sql.all_loops(connection):
-            self.adopt([recover(connection, row)])
+            loop = try_to(partial(recover, connection, row), row, self.damaged)
+            self.adopt([] if loop is None else [loop])
+        self.check_some_are_read()
         file = connection.note()
         if file is not None:
             found = {loop.id: (loop.name, note_of(loop)) for loop in self.by_name.values()}
-            expected.check(file, expected.read(file), found)
-            expected.put(file, (note for _, note in found.values()))  # a power failure may leave it behind
+            noted = expected.read(file)
+            kept = [noted.pop(each.id) for each in self.damaged.values() if each.id in noted]
+            expected.check(file, noted, found)
+            now = (note for _, note in found.values())
+            expected.put(file, [*now, *kept])  # a power failure may have left it behind
             self._notes = expected.Notes(file, self.clock)
         self.give_keys(connection, self.by_name.values())
+
+    def check_some_are_read(self) -> None:
+        """Refuse a database of which nothing can be served."""
+        if self.damaged and not self.by_name:
+            first, *others = (each.why for each in self.damaged.values())
+            more = f" (and {counted(len(others), 'more loop')} cannot be read: see `linoto db check`)"
+            raise ValueError(first + more if others else first)
 
     def adopt(self, found: Iterable[Loop]) -> None:
         """Loops as they are on disk are here from now on."""
@@ -222,10 +248,15 @@ class Loops:
             raise self._why_absent(name)
         return loop
 
+    def created_at(self, name: str) -> float:
+        """When a loop was made, whether it can be read or not."""
+        loop = self.by_name.get(name)
+        return self.damaged[name].created_at if loop is None else loop.created_at
+
     def _why_absent(self, name: str) -> Refused:
         if not self.serves(name):
             return moving(name)
-        return damaged(name, self.damaged[name]) if name in self.damaged else not_found("loop", name)
+        return damaged(name, self.damaged[name].why) if name in self.damaged else not_found("loop", name)
 
     # -- operations
 
@@ -550,6 +581,17 @@ class Loops:
     def is_due(self, loop: Loop) -> bool:
         """Whether a window is over: reads memory only."""
         return loop.is_over(self.now(loop))
+
+
+def try_to(read: Callable[[], T], row: Row, damaged: dict[str, Damage]) -> T | None:
+    """What is done to read a loop; None if it cannot be, which is logged and kept: others are served."""
+    id, name, _, created_at = row
+    try:
+        return read()
+    except ValueError as error:
+        logger.error("loop cannot be served", extra={"loop": name, "error": str(error)})
+        damaged[name] = Damage(id, name, created_at, str(error))
+        return None
 
 
 def stamp(at: float) -> str:

@@ -6,11 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeVar
 
 from linoto.service.errors import Repeats, Unavailable
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.operations import Loops
+from linoto.service.loops.operations import Damage, Loops, try_to
 from linoto.service.loops.records import recover
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection, InUseError, Row
@@ -18,7 +17,6 @@ from linoto.service.storage.parts import part_of
 from linoto.service.storage.store import Store
 
 logger = logging.getLogger("linoto.service")
-T = TypeVar("T")
 STEP = 0.05  # seconds between two looks at what should be here
 TOGETHER = 8  # snapshots that are written together, so that nobody waits long for them
 MOVED = 16  # parts that are read together, or given up: others take them before the next ones go
@@ -40,7 +38,7 @@ class Spread:
         self.parts_taken = self.loops_taken = self.loops_given_up = 0  # since this server has begun
         self._leaving: set[int] = set()  # parts that were given up in memory, and not yet in the database
         self._fresh: set[str] = set()  # loops that were read, and not yet given to `adopted`
-        self._begun = False  # from then on a loop that cannot be read must not end the server: others go on
+        self._begun = False  # from then on a clock that cannot be right must not end the server: others go on
         self._repeats = Repeats()
         loops.serves = lambda name: part_of(name) in self.served
 
@@ -53,6 +51,8 @@ class Spread:
                 raise InUseError("another server has taken over what this one was about to read")
             await asyncio.sleep(STEP)
             await self.step()
+        if self.count_servers() == 1:
+            self.loops.check_some_are_read()
         self._begun = True
 
     def count_servers(self) -> int:
@@ -118,16 +118,20 @@ class Spread:
 
     async def _read_some(self, parts: list[int]) -> None:
         loops, store = self.loops, self.store
-        damaged = dict[str, str]()
+        damaged = dict[str, Damage]()
 
         def read(connection: Connection) -> list[Loop]:
             rows = rows_of(connection, set(parts))
-            found = [self._attempt(row[1], damaged, partial(recover, connection, row)) for row in rows]
+            found = [try_to(partial(recover, connection, row), row, damaged) for row in rows]
             return [loop for loop in found if loop is not None]
 
         found = await asyncio.to_thread(store.read_where_written, read)
         for loop in found:
-            self._attempt(loop.name, damaged, partial(self.check, [loop]))
+            if self._begun:
+                row = (loop.id, loop.name, None, loop.created_at)
+                try_to(partial(self.check, [loop]), row, damaged)
+            else:
+                self.check([loop])
         found = [loop for loop in found if loop.name not in damaged]
 
         def adopt() -> None:
@@ -142,17 +146,6 @@ class Spread:
 
         await store.read_memory(adopt)
         logger.info("loops taken", extra={"parts": len(parts), "loops": len(found)})
-
-    def _attempt(self, name: str, damaged: dict[str, str], work: Callable[[], T]) -> T | None:
-        """What is to be done for a loop before it is served; if that cannot be, the other loops are."""
-        try:
-            return work()
-        except ValueError as error:
-            if not self._begun:
-                raise
-            logger.error("loop cannot be served", extra={"loop": name, "error": str(error)})
-            damaged[name] = str(error)
-            return None
 
     async def _settle(self) -> None:
         """What an earlier version has left to be done for a loop, and who else wants to know of it."""

@@ -24,6 +24,7 @@ from linoto.service.loops.metric_views import (
     metric_views,
     practice_told,
 )
+from linoto.service.loops.operations import Damage
 from linoto.service.loops.readings import in_order, lift_of
 from linoto.service.loops.restores import restores_of
 from linoto.service.loops.rooms import loss_and_left, room_now, standing
@@ -130,12 +131,13 @@ class LoopLine(Struct):
 
     name: str
     description: str
-    mode: Mode
+    mode: Mode | None  # None where it cannot be read
     archived: bool
     decisions: int
     pending: int
     alarms: int  # those that nobody has answered
     created_at: float
+    damaged: str | None = None  # why it cannot be read, and so not be served
 
 
 class PointView(Struct):
@@ -320,6 +322,11 @@ def loop_line(loop: Loop) -> LoopLine:
     unanswered = max(len(state.alarms) - state.answered, 0)
     counts = state.decided, len(loop.pending), unanswered
     return LoopLine(loop.name, loop.spec.description, state.mode, state.archived, *counts, loop.created_at)
+
+
+def damaged_line(damage: Damage) -> LoopLine:
+    """The same of a loop that cannot be read: nothing of it is known."""
+    return LoopLine(damage.name, "", None, False, 0, 0, 0, damage.created_at, damage.why)
 
 
 def alarm_views(loop: Loop) -> list[AlarmView]:

@@ -2,8 +2,8 @@
 
 An event is on disk, in the write-ahead file, before its number is written here; so a database that has fewer
 events than this says has lost some. A record per loop, at the place of its id: which loop it is, its last
-event, how many decisions there were, and how many of them may have cost something. It is synced at a start, at a restore, and once a
-second: after a power failure it may say less, never more, until the next start.
+event, how many decisions there were, and how many of them may have cost something. It is synced at a start,
+at a restore, and once a second: after a power failure it may say less, never more, until the next start.
 """
 
 from __future__ import annotations

@@ -53,10 +53,15 @@ class LiveViews:
 
     async def lines(self, names: Iterable[str]) -> list[views.LoopLine]:
         """These loops in a line each, all of the same moment; without those that are gone."""
-        found = (self.loops.by_name.get(name) for name in names)
         return await self.store.read_memory(
-            lambda: [views.loop_line(loop) for loop in found if loop is not None]
+            lambda: [line for line in map(self._line, names) if line is not None]
         )
+
+    def _line(self, name: str) -> views.LoopLine | None:
+        loop, damage = self.loops.by_name.get(name), self.loops.damaged.get(name)
+        if loop is not None:
+            return views.loop_line(loop)
+        return None if damage is None else views.damaged_line(damage)
 
     def _show_some(self, waiting: list[str], found: list[Shown]) -> float:
         """Some of those that wait, and how long that took."""
@@ -89,6 +94,15 @@ def search(loops: Loops, text: str | None, may_see: Callable[[str], bool] = lamb
     ]
 
 
+def with_damaged(
+    loops: Loops, names: list[str], text: str | None, may_see: Callable[[str], bool]
+) -> list[str]:
+    """These names, and those of loops that cannot be read and have this text in their name; oldest first."""
+    wanted = "" if text is None else text.casefold()
+    found = [name for name in loops.damaged if may_see(name) and wanted in name.casefold()]
+    return sorted([*names, *found], key=lambda name: loops.created_at(name)) if found else names
+
+
 def page_after(loops: Loops, names: list[str], place: str, limit: int | None) -> list[str]:
     """At most so many names of loops here that come after a place among those of all servers.
 
@@ -99,7 +113,7 @@ def page_after(loops: Loops, names: list[str], place: str, limit: int | None) ->
         after = (float(at), name) if at else (-inf, "")
     except ValueError:
         raise Refused(400, "bad_request", f"a place must be a time and a name, got {place!r}") from None
-    known = sorted((loops.by_name[name].created_at, name) for name in names)
+    known = sorted((loops.created_at(name), name) for name in names)
     return [name for at, name in known if (at, name) > after][:limit]
 
 

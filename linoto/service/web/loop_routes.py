@@ -71,17 +71,27 @@ async def list_lines(
 
     The header x-role has the role of who asks: a page need not offer what would be refused.
     """
-    names, page = found_names(request, limit, after, search)
+    names, page = found_names(request, limit, after, search, damaged=True)
     lines = await shown_of(request).lines(page)
     return JsonResponse(lines, x_total_count=len(names), x_role=request.user.role)
 
 
 def found_names(
-    request: AnyRequest, limit: int | None, after: str | None, search: str | None
+    request: AnyRequest,
+    limit: int | None,
+    after: str | None,
+    search: str | None,
+    *,
+    damaged: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """All names that are found, and those on the page; of this server only, where another one asks for it."""
+    """All names that are found, and those on the page; of this server only, where another one asks for it.
+
+    With `damaged`, those of loops that cannot be read too.
+    """
     loops = loops_of(request)
     names = live_views.search(loops, search, request.user.may_see)
+    if damaged:
+        names = live_views.with_damaged(loops, names, search, request.user.may_see)
     place = request.headers.get(PLACE)
     if place is None:
         return names, live_views.page_of(names, after, limit)

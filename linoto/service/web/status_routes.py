@@ -7,6 +7,7 @@ import time
 
 from litestar import MediaType, Response, get, head
 
+from linoto.core.hints import counted
 from linoto.service.errors import Unavailable
 from linoto.service.web.access import AnyRequest, needs
 from linoto.service.web.metrics import MetricsPage
@@ -26,9 +27,13 @@ async def alive() -> None:
 
 @get("/readyz", include_in_schema=False, media_type=MediaType.TEXT)
 async def ready(request: AnyRequest) -> str:
-    """The database can be written: tested once a second, since a test costs a sync."""
+    """The database can be written: tested once a second, since a test costs a sync.
+
+    A loop that cannot be read does not count: others are served, and asking again would not mend it.
+    """
     await check_writer(request)
-    return "ok"
+    damaged = len(loops_of(request).damaged)
+    return f"ok, but {counted(damaged, 'loop')} cannot be served" if damaged else "ok"
 
 
 @head("/readyz", include_in_schema=False)
