@@ -95,6 +95,7 @@ def add_guardrails(command: Parser) -> None:
         metavar="COL:lower",
         help="a column with a metric that must not suffer, :lower or :higher for what is better, what may be "
         "lost of it, :budget=20 in all or :rate=0.002 a round, and :range=0..60 unless values are 0 or 1; "
+        "with --gate tolerance also :bound=2, on the length of its parameter, where the model is to pay; "
         "with STATS, what changes; may be repeated",
         **LIST,
     )

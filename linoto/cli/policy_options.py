@@ -148,14 +148,14 @@ def read_policy(
     plain = arguments.policy == "Gated"
     if plain and log is not None and log.features.takes_practice:
         policy = with_amounts(with_gate_for(log.features.moments, policy, arguments), amounts)
-        return with_guardrails(policy, rails)
+        return with_guardrails(policy, rails, log)
     policy = with_evidence(with_gate(policy, arguments, guarded=bool(rails)), arguments)
     if log is not None:
         log.features.check_noise(policy.composed().assumed)
     if plain and not amounts and hasattr(arguments, "budget"):
         earned, rows = (inf, 0) if log is None else (float(log.offline.reward_sums.sum()), log.offline.total)
         policy = replace(policy, gate=policy.gate.usual(policy.assumed, earned=earned, rows=rows))
-    return with_guardrails(with_amounts(policy, amounts), rails)
+    return with_guardrails(with_amounts(policy, amounts), rails, log)
 
 
 def named_policy(text: str) -> Any:
@@ -222,8 +222,10 @@ def guardrails_of(arguments: argparse.Namespace, log: SavedLog) -> tuple[Guardra
         raise  # mypy does not know that nobody comes here
 
 
-def with_guardrails(policy: ComposedPolicy, rails: tuple[Guardrail, ...]) -> ComposedPolicy:
-    """The policy that promises so of these metrics, too."""
+def with_guardrails(
+    policy: ComposedPolicy, rails: tuple[Guardrail, ...], log: SavedLog | None
+) -> ComposedPolicy:
+    """The policy that promises so of these metrics too; compared with the log, by what that had of them."""
     from linoto.core.policies import Gated
 
     if not rails:
@@ -232,6 +234,8 @@ def with_guardrails(policy: ComposedPolicy, rails: tuple[Guardrail, ...]) -> Com
         raise ValueError(
             f"--guardrail is for Gated without guardrails of its own, got --policy {type(policy).__name__}"
         )
+    if log is not None and policy.composed().gate.compares_with_log:
+        rails = tuple(log.logged(rail) for rail in rails)
     return replace(policy, guardrails=rails)
 
 

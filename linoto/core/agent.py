@@ -293,9 +293,7 @@ class Agent:
 
     def lose_metrics(self, decision: Decision) -> None:
         """The values of guardrails that have not come never will: they count at their worst, as before."""
-        if self.running.rails is not None:
-            self.running.rails.lose(decision.round)
-            self.running.settle(decision.round)
+        self.driver.lose_metrics(decision)
 
     def update(
         self, decision: Decision | int, reward: float, metrics: Mapping[str, float] | None = None

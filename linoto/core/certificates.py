@@ -25,6 +25,11 @@ from linoto.core.validation import exact, rounded_up
 
 LOG, PRACTICE = "the mean reward of the log", "current practice in the explored rounds"
 SAME_ROUNDS = "what practice earns on average in the same rounds"
+OF_METRICS = {LOG: "the log", SAME_ROUNDS: "what practice has on average in the same rounds"}
+MODEL_OF_METRIC = (
+    "by the model: its means are linear in the features, |theta| is at most {}, and it is by chance that a "
+    "value does not come"
+)
 NEGLIGIBLE = 0.05  # of the radius: how much ridge bias the paper's radius may leave out and still hold
 
 
@@ -147,8 +152,10 @@ class Certificate:
     def guardrail_text(self, rail: Guardrail, rounds: int | None) -> str:
         """What is promised of a metric, and in so many rounds."""
         rounding = dict(zip(self.guardrails, self.roundings, strict=False)).get(rail, 0.0)
-        against = "the log" if self.against == LOG else self.against
+        against = OF_METRICS.get(self.against, self.against)
         text = f"{rail.text(against)}; every value lies in {interval_text(rail.reward_range)}"
+        if rail.bound is not None:  # the model pays
+            text = f"{text}; {MODEL_OF_METRIC.format(amount(rail.bound))}"
         if rounding:
             text = f"{text}; {amount(rounding)} besides, by the rounding of the logging mixture"
         if rounds is not None:
@@ -165,7 +172,8 @@ class Certificate:
         if self.against == LOG:  # there the log has proven something before
             return {}
         delta = self.delta / (1 + len(self.guardrails))
-        least = {rail: opening_budget(rail.width, delta) for rail in self.guardrails if rail.rate == 0}
+        starved = [rail for rail in self.guardrails if rail.rate == 0 and rail.bound is None]
+        least = {rail: opening_budget(rail.width, delta) for rail in starved}
         return {rail.name: needed for rail, needed in least.items() if rail.budget < needed}
 
     def lost_text(self, rounds: int) -> str:

@@ -265,7 +265,7 @@ class Guard:
                 offline=self.offline,
             )
         )
-        found = replace(found, delta=self.confidence.delta, **promised_of(self._rails))
+        found = replace(found, delta=self.confidence.delta, **promised_of(self._rails, self.gate))
         return coins.with_seed(found, self.gate, self._coins)
 
     def snapshot(self) -> bytes:

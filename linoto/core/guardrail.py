@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 from unicodedata import normalize
 
+from linoto.core.features.moments import Moments
 from linoto.core.hints import amount
+from linoto.core.offline import Offline
 from linoto.core.validation import (
+    as_floats,
     as_range,
     as_reward,
     check_nonnegative,
+    check_positive,
     exact,
     is_number,
     normalise,
@@ -39,12 +43,14 @@ class Guardrail:
     (complaints, refunds, seconds), what is lost is what there is *more* of. `mean` is about what practice has
     of it, where that is known: the books start with it, and no promise behind a `Control` gate needs it. A
     `Tolerance` compares with the log: there `mean` is that of the values in all its rows, `logged` of them.
+    Where the model may pay, a `bound` on the length of the metric's own parameter lets it, given the `sums`
+    of the values in the log: of each arm or, with contexts, of values times features (see `logged_in`).
 
     >>> Guardrail("complaints", reward_range=(0, 1), lower_is_better=True, budget=20).loss(1000)
     20.0
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("logged",)  # stored data has it only where it is known
+    unsaid: ClassVar[tuple[str, ...]] = ("logged", "bound", "sums")  # stored only where they are known
 
     name: str
     _: KW_ONLY
@@ -54,6 +60,8 @@ class Guardrail:
     rate: float = 0.0
     mean: float | None = None
     logged: int | None = None
+    bound: float | None = None
+    sums: tuple[float, ...] | None = None  # (k,), or (d,) with contexts
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -74,6 +82,27 @@ class Guardrail:
         whole = isinstance(self.logged, int) and not isinstance(self.logged, bool)
         if self.logged is not None and not (whole and self.logged > 0):
             raise ValueError(f"logged must be a number of rows >= 1 or None, got {self.logged!r}")
+        if self.bound is not None:
+            check_positive("bound", self.bound)
+        if self.sums is not None:
+            object.__setattr__(self, "sums", tuple(as_floats("sums", self.sums, ndim=1).tolist()))
+
+    def logged_in(self, log: Offline | Moments, *, bound: float | None = None) -> Guardrail:
+        """The same with what a log had of it, with the values of the metric in the reward's place.
+
+        >>> rail = Guardrail("complaints", reward_range=(0, 1), lower_is_better=True, budget=20)
+        >>> known = rail.logged_in(Offline(pulls=[30, 10], reward_sums=[3.0, 1.0]), bound=1.0)
+        >>> known.mean, known.logged, known.sums
+        (0.1, 40, (3.0, 1.0))
+        """
+        sums, rows = (
+            (log.reward_sums, log.total) if isinstance(log, Offline) else (log.reward_vector, log.count)
+        )
+        low, high = self.reward_range
+        known: dict[str, Any] = {"mean": min(max(log.reference, low), high), "logged": rows}
+        if bound is not None or self.bound is not None:
+            known |= {"bound": self.bound if bound is None else bound, "sums": tuple(sums.tolist())}
+        return replace(self, **known)
 
     def loss(self, rounds: int) -> float:
         """The most that can be lost of it in so many rounds."""

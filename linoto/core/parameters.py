@@ -129,10 +129,12 @@ def why_no_rounds(composition: Composition, moments: Moments) -> str | None:
     reason = gate.why_no_rounds(confidence)
     if reason is not None:
         return reason
-    if composition.guardrails and not gate.throws_coin:
+    by_values = [rail for rail in composition.guardrails if not gate.trusts_model_of(rail)]
+    if by_values and not gate.throws_coin:
         return (
             f"gate must be a Control for guardrails with contexts, got {type(gate).__name__}: what practice "
-            "has of a metric depends on the context, so the log's mean is no reference"
+            "has of a metric depends on the context, so the log's mean is no reference (with a bound and "
+            "sums of each metric the model can pay)"
         )
     if fallback in FALLBACKS_IN_ROUNDS and not (gate.throws_coin and fallback != "mixture"):
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from linoto.core.open_rounds import OpenRounds
 from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.tickets import Ticket, Tickets
 from linoto.core.warm_up import warm_up_rails
+
+if TYPE_CHECKING:
+    from linoto.core.drivers.metric_models import MetricModels
 
 Values = Mapping[int, float]  # by the place of a guardrail, turned so that more is better
 
@@ -40,23 +44,32 @@ def values_for(rails: Rails | None, metrics: Mapping[str, Any] | None) -> Values
     return {} if rails is None else rails.values_of(metrics)
 
 
+def check_logged(rail: Guardrail, rows: int) -> None:
+    """Refuse a metric of which the log does not have a value in every row."""
+    if rail.logged != rows:
+        raise ValueError(
+            f"logged must be {rows}, the rows of this log, got {rail.logged}: a value that is missing may be "
+            "any"
+        )
+
+
 def logged_values(rail: Guardrail, pulls: Ints) -> Offline:
     """What a log of so many pulls (k,) had of a metric, more being better; of each arm it is not known."""
-    if rail.logged != pulls.sum():
-        raise ValueError(
-            f"logged must be {int(pulls.sum())}, the rows of this log, got {rail.logged}: a value that is "
-            "missing may be any"
-        )
+    check_logged(rail, int(pulls.sum()))
     sums: Floats = rail.turn * float(rail.mean or 0.0) * pulls.astype(np.float64)
     return Offline(pulls=pulls, reward_sums=sums)
 
 
-def promised_of(rails: Rails | None) -> dict[str, Any]:
-    """What a certificate says of guardrails."""
+def promised_of(rails: Rails | None, gate: Gate) -> dict[str, Any]:
+    """What a certificate says of guardrails: a bound where the model pays, and nothing of a log's sums."""
     if rails is None:
         return {}
     found = rails.params["kappa"] * rails.params["unit"]
-    return {"guardrails": rails.guardrails, "roundings": found.tolist() if found.any() else ()}
+    said = [
+        replace(rail, sums=None, bound=rail.bound if gate.trusts_model_of(rail) else None)
+        for rail in rails.guardrails
+    ]
+    return {"guardrails": tuple(said), "roundings": found.tolist() if found.any() else ()}
 
 
 def settle(round: int, tickets: Tickets, awaiting: OpenRounds, rails: Rails | None) -> None:
@@ -73,6 +86,7 @@ class Rails:
         self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
         self.open_rounds = [OpenRounds() for _ in guardrails]
         self.estimates: Estimates | None = None  # what explorers are told
+        self.models: MetricModels | None = None  # what pays in place of the books, where the model does
         self.places = {rail.name: place for place, rail in enumerate(guardrails)}
         if not is_only_looking():
             warm_up_rails()
@@ -89,15 +103,19 @@ class Rails:
         for rail, p, books in zip(guardrails, params, rails.books, strict=True):
             bounded = Confidence(noise="bounded", reward_range=rail.limits, delta=delta)
             p["noise"] = bounded.scale
+            by_model = gate.trusts_model_of(rail)
             try:
-                logged = logged_values(rail, pulls) if gate.compares_with_log else Offline.empty(1)
+                rows = np.array([rail.logged]) if by_model and not pulls.size else pulls
+                logged = logged_values(rail, rows) if gate.compares_with_log else Offline.empty(1)
                 gate.for_guardrail(rail).fill(p, bounded, np.ones((len(logged.pulls), 1)), logged)
             except ValueError as error:
                 reason = str(error).replace("epsilon", "rate")  # as guardrails call it
                 raise ValueError(f"guardrail {rail.name!r}: {reason}") from None
+            if by_model:
+                p["budget"] = inf  # these books are not asked
             if rail.mean is not None:
-                rows = int(logged.total) if gate.compares_with_log else 1
-                books["logged"], books["logged_rewards"] = rows, rail.turn * rail.mean * rows
+                count = int(logged.total) if gate.compares_with_log else 1
+                books["logged"], books["logged_rewards"] = count, rail.turn * rail.mean * count
         run_once(kernels.rails_begin, params, rails.books, steps=1)
         return rails
 
@@ -131,6 +149,15 @@ class Rails:
         """Tell the kernels how much control the next round needs; not where its coin is thrown."""
         kernels.rails_measure(self.params, self.books, run)
 
+    def affordable(self, asked: Any) -> Bools | None:
+        """(k,) the arms of a round that every model can afford; None: no model pays."""
+        if self.models is None:
+            return None
+        paid = self.models.affordable(asked)
+        for place, room in self.models.rooms_in(asked):
+            self.books[place]["room"] = room
+        return paid
+
     def commit(self, run: Records, decision: Decision | int, ticket: Ticket) -> Ticket:
         """Count the play that is on the desk of `run`, before it is counted there; its values are to come.
 
@@ -141,6 +168,8 @@ class Rails:
         kernels.rails_commit(self.params, self.books, run, ticket.mixture)
         for rounds in self.open_rounds:
             rounds.open(int(run[0]["rounds"]) + 1)
+        if self.models is not None:
+            self.models.commit(decision, ticket)
         return ticket._replace(centres=self.centres if ticket.thrown else (0.0,) * len(self.guardrails))
 
     @property
@@ -217,6 +246,8 @@ class Rails:
         looked, unthrown = self.books.copy(), run.copy()
         unthrown["coin_thrown"] = 0
         kernels.rails_measure(self.params, looked, unthrown)
+        for place, room in () if self.models is None else self.models.rooms():
+            looked[place]["room"] = room
         return {rail.name: float(room) for rail, room in zip(self.guardrails, looked["room"], strict=True)}
 
     @contextmanager
@@ -250,6 +281,8 @@ class Rails:
             rounds.save(part, bits)
             arrays |= {f"rails.{place}.{name}": array for name, array in bits.items()}
         header["rails"] = parts
+        if self.models is not None:
+            self.models.save(arrays)
         if self.estimates is not None and self.estimates.is_known:
             known = self.estimates.told
             arrays["rails.inverse"], arrays["rails.theta"] = known.inverse, known.theta

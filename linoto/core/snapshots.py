@@ -23,9 +23,11 @@ from linoto.core.decisions import Decision
 from linoto.core.default_gate import usual_share
 from linoto.core.doubling import Doubling, DoublingAgent
 from linoto.core.drivers.fixed import FixedArms, offline_of
+from linoto.core.drivers.metric_models import begin_models_of_arms, begin_models_of_rounds, stored_of
 from linoto.core.drivers.order import Order
 from linoto.core.drivers.questions import Features, Round, framed_in
-from linoto.core.drivers.rounds import RoundArms, empty_state
+from linoto.core.drivers.round_states import empty_state
+from linoto.core.drivers.rounds import RoundArms
 from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
 from linoto.core.gates.older import OlderTolerance
@@ -241,6 +243,7 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
         reward_squares=squares,
         changes=changes,
     )
+    restore_models_of_arms(driver, arrays, header["format"])
     driver.accepted = accepted_arms(arrays, driver.k)
     driver.first_arms = header.get("first_arms", "")
     if "lists.book" in arrays:
@@ -389,6 +392,7 @@ def restore_rounds(
         changes=changes,
         order=order,
     )
+    restore_models_of_rounds(driver, arrays)
     if header.get("thrown") is not None:
         names = None if header["names"] is None else tuple(header["names"])
         actions, weights = arrays["actions"], arrays["weights"]
@@ -402,6 +406,29 @@ def restore_rounds(
             driver.running.state = kernels.with_arms(state, asked.actions, asked.places)
             driver.running.state.arms[kernels.CHANCE, : asked.offered] = arrays["chances"]
     return Agent(policy, driver)
+
+
+def restore_models_of_arms(driver: FixedArms, arrays: Arrays, format: int) -> None:
+    """What pays for guardrails in place of their own values, where the model does."""
+    begin_models_of_arms(driver, kernels.actions_in(driver.running.held))
+    models = None if driver.running.rails is None else driver.running.rails.models
+    for place, metric in () if models is None else models.drivers.items():
+        stored = {"actions": arrays["actions"], **stored_of(arrays, place)}
+        metric.running.held = restored_state(stored, format, metric.gate.rows, shifted=False)
+
+
+def restore_models_of_rounds(driver: RoundArms, arrays: Arrays) -> None:
+    """The same where rounds bring their own arms."""
+    begin_models_of_rounds(driver)
+    models = None if driver.running.rails is None else driver.running.rails.models
+    for place, metric in () if models is None else models.drivers.items():
+        stored, state = stored_of(arrays, place), metric.running.held
+        copy_fields(stored, state.run)
+        for name, row in lasting_rows(state, metric.running.params).items():
+            copy_exactly(name, stored, row)
+        kernels.mark_blocks(state)
+        if stored_order(stored, state) is not None:
+            copy_exactly("blocks", stored, state.vectors[kernels.BLOCK_BEGIN : kernels.BLOCK_END + 1])
 
 
 def stored_order(arrays: Arrays, state: State) -> Order | None:

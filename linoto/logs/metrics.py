@@ -15,9 +15,12 @@ from linoto.core.validation import exact
 if TYPE_CHECKING:
     from linoto.logs.queries import Columns
 
-FORM = "COLUMN:lower or COLUMN:higher, with :budget=AMOUNT, :rate=AMOUNT or :range=LOW..HIGH behind it"
+FORM = (
+    "COLUMN:lower or COLUMN:higher, with :budget=AMOUNT, :rate=AMOUNT, :range=LOW..HIGH or :bound=LENGTH "
+    "behind it"
+)
 DIRECTIONS = {"lower": True, "higher": False}
-SETTINGS = ("budget", "rate", "range")
+SETTINGS = ("budget", "rate", "range", "bound")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class AskedGuardrail:
     budget: float | None = None
     rate: float | None = None
     reward_range: tuple[float, float] | None = None
+    bound: float | None = None
 
     @classmethod
     def of(cls, text: str) -> AskedGuardrail:

@@ -119,6 +119,11 @@ class SavedLog(Audited):
         """None where rows have no context."""
         return self.recipe
 
+    def logged(self, rail: Guardrail) -> Guardrail:
+        """A guardrail with what this log had of its metric, for a gate that compares with that."""
+        known = self.metrics.get(rail.name)
+        return rail if known is None else rail.logged_in(known.features.to_start["offline"])
+
     @property
     def actions(self) -> Floats:
         """(k, d) the arm set."""

@@ -62,6 +62,24 @@ def test_a_certificate_has_a_line_for_each_metric_with_what_is_said_now(
 
 
 @pytest.mark.parametrize("kind", CONTEXTS)
+def test_a_tolerance_takes_the_metrics_of_the_log_by_the_model_where_they_have_a_bound(
+    kind: str, log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stats = str(tmp_path / "stats.npz")
+    words = [*LOG, *CONTEXTS[kind], "--guardrail", "minutes:lower:range=0..30:budget=600", "--save", stats]
+    assert run("audit", log, *words) == 0
+    capsys.readouterr()
+    asked = ["certificate", stats, "--gate", "tolerance", "--budget", "40", "--bound", "2"]
+    assert run(*asked, "--guardrail", "minutes:bound=60", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["certificate"]["holds"] and found["certificate"]["guardrails"][0]["bound"] == 60.0
+    assert run(*asked) == (0 if kind == "arms" else 1)
+    text = " ".join("".join(capsys.readouterr()).split())
+    assert ("minutes at most 600 more than the log" in text) == (kind == "arms")
+    assert ("gate must be a Control for guardrails with contexts" in text) == (kind == "contexts")
+
+
+@pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.few(1)
 def test_evaluate_has_a_table_for_each_metric(
     kind: str, log: str, capsys: pytest.CaptureFixture[str]

@@ -168,16 +168,68 @@ class Driver(ABC, Generic[Q]):
         rails = self.running.rails
         return rails is not None and not self.own and self.d <= acceptable.MOST_FEATURES
 
+    @property
+    def asks_models(self) -> bool:
+        """Whether a model of a guardrail says which arms can be afforded."""
+        return self.running.rails is not None and self.running.rails.models is not None
+
+    @property
+    def limits_proposals(self) -> bool:
+        """Whether guardrails leave some arms out before anything is proposed."""
+        return self.tells_explorer or self.asks_models
+
     def acceptable(self, asked: Q) -> Bools:
         """(k,) the arms that may be proposed: the same as long as a decision stands."""
-        if not self.tells_explorer or self.running.rails is None:
+        rails = self.running.rails
+        if rails is None or not self.limits_proposals:
             return self.offered(asked)
         if self.accepted is None:
-            actions, weights = self.compared(asked)
-            found = self.offered(asked) & self.running.rails.accepted(actions, weights)
-            practice = self.offered(asked) & (weights > 0)
-            self.accepted = next((arms for arms in (found, practice) if arms.any()), self.offered(asked))
+            (actions, weights), paid = self.compared(asked), self.offered(asked)
+            if (by_models := rails.affordable(asked)) is not None:
+                paid = paid & by_models
+            found = paid & rails.accepted(actions, weights) if self.tells_explorer else paid
+            some = (arms for arms in (found, paid & (weights > 0), paid) if arms.any())
+            self.accepted = next(some, self.offered(asked))
         return self.accepted
+
+    def ask_models(self, asked: Q, proposal: int) -> None:
+        """Close the round where the model of a guardrail cannot afford the proposal; without one, any arm."""
+        rails, run = self.running.rails, self.running.held.run
+        if rails is None or not self.asks_models:
+            return
+        rails.measure(run)  # as the books of the others say, whatever was asked about before
+        paid = rails.affordable(asked)
+        if paid is not None:
+            paid = paid & self.offered(asked)
+            if not (paid[proposal] if proposal >= 0 else paid.any()):
+                run["rails_share"] = 1.0
+
+    # -- what a driver does for a metric that a model pays for
+
+    def measure(self, asked: Q) -> None:
+        """The room of every arm of a round."""
+        self.run_kernel(asked, 0)
+
+    @abstractmethod
+    def enter_play(self, decision: Any, ticket: Ticket) -> None:
+        """Count a play of somebody else's, whatever was decided here."""
+
+    @abstractmethod
+    def enter_value(self, decision: Any, ticket: Ticket, value: float, error: float) -> None:
+        """A value of such a play, or what stands in for it and how wrong that can be."""
+
+    @property
+    def excess(self) -> Floats:
+        """(d,) the sum of all explored actions, less that of what they are compared with."""
+        return np.array(self.running.held.vectors[kernels.EXCESS])
+
+    def check_no_models(self) -> None:
+        """Refuse other arms where a bound on the parameter of a metric is about those of the start."""
+        if self.asks_models:
+            raise ValueError(
+                "arms must stay where the model pays for a guardrail, got a change: its bound is about the "
+                "arms of the start (guardrails without a bound, or a Control gate, know such changes)"
+            )
 
     @abstractmethod
     def compared(self, asked: Q) -> tuple[Floats, Floats]:
@@ -224,7 +276,8 @@ class Driver(ABC, Generic[Q]):
         state, normals = self.running.state, self.running.held.vectors[kernels.NORMALS]
         run = state.run.view(np.uint8)  # to copy its fields one by one takes 10 times as long
         before, drawn = run.copy(), normals.copy()
-        arms, told = np.empty(len(draws), np.int64), self.tells_explorer and not self.acceptable(asked).all()
+        arms = np.empty(len(draws), np.int64)
+        told = self.limits_proposals and not self.acceptable(asked).all()
         for place, row in enumerate(draws if told else draws[:1]):
             normals[:], state.run["coin_thrown"] = row, 0
             self.run_kernel(asked, -1)
@@ -274,6 +327,8 @@ class Driver(ABC, Generic[Q]):
     def tell(self, round: int, decision: Any, ticket: Ticket, values: Values) -> None:
         """Values of guardrails of a committed play."""
         self.running.tell(round, ticket, values)
+        if self.running.rails is not None and self.running.rails.models is not None:
+            self.running.rails.models.learn(decision, ticket, values)
         if self.tells_explorer and self.running.rails is not None:
             self.running.rails.learn(self.action_of(decision, ticket), values)
 
@@ -292,6 +347,17 @@ class Driver(ABC, Generic[Q]):
         if ticket is not None and values:
             self.tell(decision.round, decision, ticket, values)
             self.running.forget_decision()
+
+    def lose_metrics(self, decision: Decision) -> None:
+        """What has not come of the guardrails of a round never will."""
+        rails, ticket = self.running.rails, self.running.tickets.by_round.get(decision.round)
+        if rails is None:
+            return
+        if rails.models is not None and ticket is not None:
+            missing = [place for place, open in enumerate(rails.open_rounds) if open.awaits(decision.round)]
+            rails.models.lose(decision, ticket, missing)
+        rails.lose(decision.round)
+        self.running.settle(decision.round)
 
     @abstractmethod
     def check_owed(self, decisions: Sequence[Decision]) -> None:
@@ -377,7 +443,9 @@ class Driver(ABC, Generic[Q]):
     def certified(self) -> Certificate:
         """What is guaranteed, before the first round."""
         found, rails = certify(self.situation()), self.running.rails
-        return replace(found, delta=self.confidence.delta, **promised_of(rails)) if rails else found
+        return (
+            replace(found, delta=self.confidence.delta, **promised_of(rails, self.gate)) if rails else found
+        )
 
     @abstractmethod
     def situation(self) -> Situation:

@@ -20,6 +20,7 @@ from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
 from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
 from linoto.core.drivers.listing import Listing
+from linoto.core.drivers.metric_models import begin_models_of_arms
 from linoto.core.explorers import View, ask_own
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import State
@@ -93,6 +94,7 @@ class FixedArms(Driver[Bools | None]):
             names=names,
             reward_squares=offline.reward_squares,
         )
+        begin_models_of_arms(driver, actions)
         run_once(kernels.begin, params, state, *driver.parts[:5], steps=state.square[0].size * driver.k)
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = driver.offline.within_arms()
@@ -129,7 +131,7 @@ class FixedArms(Driver[Bools | None]):
         if self.own or running.stays_safe:
             return self.answer(None, None).arm
         if running.rails is not None:
-            if self.tells_explorer:
+            if self.limits_proposals:
                 return self.answer(None, None).arm
             running.rails.measure(running.held.run)
         arm = self.listing.decide(-1)
@@ -162,7 +164,7 @@ class FixedArms(Driver[Bools | None]):
         if self.running.rails is not None:
             self.running.rails.measure(run)
         proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
-        if not self.tells_explorer and self.decided_without_all(mask, proposal):
+        if not self.limits_proposals and self.decided_without_all(mask, proposal):
             return
         state, self.accepted = self.running.state, None
         if self.rule.states_chances:
@@ -225,7 +227,8 @@ class FixedArms(Driver[Bools | None]):
 
     def run_kernel(self, asked: Bools | None, proposal: int) -> None:
         running = self.running
-        if proposal < 0 and self.tells_explorer and not self.acceptable(asked).all():
+        self.ask_models(asked, proposal)
+        if proposal < 0 and self.limits_proposals and not self.acceptable(asked).all():
             with self.restricted_to(self.present & self.acceptable(asked)):
                 self.calls.decide(running.params, running.state, -1)
             best = "arm" if running.run["explored"] and not self.gate.throws_coin else "proposal"
@@ -405,7 +408,9 @@ class FixedArms(Driver[Bools | None]):
         known = as_world(means, draws, self.k, guardrails=self.composition.guardrails, **world)
         if known.bernoulli or known.draws.size:
             check_rewards(self.running.params, *known.extent)
-        return ask_in_world(cast(AnyAgent, agent), known) if self.own else self.play_compiled(known)
+        if self.own or self.asks_models:
+            return ask_in_world(cast(AnyAgent, agent), known)
+        return self.play_compiled(known)
 
     def play_compiled(self, world: World) -> Rounds:
         """What these arms play in a world, block by block."""
@@ -443,6 +448,15 @@ class FixedArms(Driver[Bools | None]):
         told = self.compared(None) if self.tells_explorer else (np.empty((0, 0)), np.empty(0))
         with rails.in_world(means, draws, *told, self.k) as found:
             yield found
+
+    def measure(self, asked: Bools | None) -> None:
+        super().measure(None)
+
+    def enter_play(self, decision: Any, ticket: Ticket) -> None:
+        self.calls.commit(self.running.params, self.running.held, ticket.play, ticket.mixture)
+
+    def enter_value(self, decision: Any, ticket: Ticket, value: float, error: float) -> None:
+        self.learn(ticket.play, ticket.mixture, value, error)
 
     def action_of(self, decision: Any, ticket: Ticket) -> Floats:
         return np.asarray(self.compared(None)[0][ticket.play])
@@ -539,6 +553,7 @@ class FixedArms(Driver[Bools | None]):
         if values is not None:
             raise ValueError("values must be None for arms that stay the same: they have actions")
         running = self.running
+        self.check_no_models()
         arm_changes.check_change(self.gate, self.explorer, self.confidence, self.coin_is_thrown)
         self.listing.end()
         new = arm_changes.as_new_actions(arms, running.held.vectors.shape[1])
@@ -576,6 +591,7 @@ class FixedArms(Driver[Bools | None]):
 
     def remove_arms(self, arms: Any, fallback: int | None) -> None:
         running = self.running
+        self.check_no_models()
         arm_changes.check_change(self.gate, self.explorer, self.confidence, self.coin_is_thrown)
         self.listing.end()
         change = arm_changes.removal(running.state, running.params, arms, fallback)

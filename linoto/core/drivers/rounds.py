@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from linoto.core import coins, item_changes, kernels
 from linoto.core.arm_changes import ArmChange, as_bound, composition_after
-from linoto.core.arrays import Bools, Floats, Ints, Records
+from linoto.core.arrays import Bools, Floats
 from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
 from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
+from linoto.core.drivers.metric_models import begin_models_of_rounds
 from linoto.core.drivers.order import Order, order_for
 from linoto.core.drivers.questions import (
     Checked,
@@ -27,12 +28,11 @@ from linoto.core.drivers.questions import (
     Round,
     as_few,
     as_round,
-    as_weights,
 )
+from linoto.core.drivers.round_states import can_be_ordered, know_log, normalised
 from linoto.core.explorers import View, ask_own
 from linoto.core.features.moments import Moments, rows_of
 from linoto.core.features.recipe import Recipe
-from linoto.core.kernels import State
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import is_only_looking, only_looking, run_once
@@ -118,6 +118,7 @@ class RoundArms(Driver[Round]):
         driver = cls(
             composition=composition, running=running, moments=moments, features=features, order=order
         )
+        begin_models_of_rounds(driver)
         log = moments.as_rows() if order is None else rows_of(gram, vector, border)
         run_once(kernels.context_begin, params, state, *log, driver.coin, driver.shift, steps=moments.d**3)
         driver.draw()
@@ -247,7 +248,8 @@ class RoundArms(Driver[Round]):
             self.whitened = np.empty(asked.actions.shape)
 
     def run_kernel(self, asked: Round, proposal: int) -> None:
-        if proposal < 0 and self.tells_explorer:
+        self.ask_models(asked, proposal)
+        if proposal < 0 and self.limits_proposals:
             proposal = self.proposed_among(asked)
         table = self.running.params, self.running.state, self.whitened, asked.weights
         kernels.context_decide(*table, asked.offered, proposal, self.coin, self.shift)
@@ -257,6 +259,11 @@ class RoundArms(Driver[Round]):
         accepted = self.acceptable(asked)
         if accepted.all():
             return -1
+        if not self.gate.throws_coin and self.running.params[0]["reach"] == kernels.AFFORDABLE:
+            known = self.running.params, self.running.state, self.whitened, asked.weights
+            kernels.context_decide(*known, asked.offered, 0, self.coin, self.shift)
+            able = accepted & self.affordable(asked)
+            accepted = able if able.any() else accepted
         table = self.running.params, self.running.state, self.whitened, accepted.astype(np.int64)
         return int(kernels.context_propose(*table, asked.offered, self.shift))
 
@@ -537,6 +544,21 @@ class RoundArms(Driver[Round]):
             return vectors
         return self.order.inside(vectors[0]), self.order.inside(vectors[1])
 
+    def measure(self, asked: Round) -> None:
+        self.bring(asked)
+        super().measure(asked)
+
+    def enter_play(self, decision: Any, ticket: Ticket) -> None:
+        running, vectors = self.running, self.vectors_of(decision)
+        kernels.context_commit(running.params, running.state, *vectors, ticket.mixture, self.coin)
+
+    def enter_value(self, decision: Any, ticket: Ticket, value: float, error: float) -> None:
+        self.learn(self.vectors_of(decision)[0], value, error)
+
+    @property
+    def excess(self) -> Floats:
+        return self.outside(super().excess)
+
     def action_of(self, decision: Any, ticket: Ticket) -> Floats:
         return self.outside(self.vectors_of(decision)[0])
 
@@ -550,7 +572,7 @@ class RoundArms(Driver[Round]):
         self.check_given(given, draws, bernoulli)
         metrics = as_metrics(named, self.composition.guardrails, means, draws.size)
         check_metrics(metrics, bernoulli)
-        if self.own:
+        if self.own or self.asks_models:
             return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli, metrics)
         return self.play_compiled(given, draws, bernoulli, metrics)
 
@@ -662,6 +684,7 @@ class RoundArms(Driver[Round]):
 
     def changing_recipe(self) -> Recipe:
         """The recipe, where its items may change now."""
+        self.check_no_models()
         if self.coin_is_thrown:
             raise ValueError(
                 "arms must stay until the decision is committed for which the coin of this round is thrown"
@@ -766,32 +789,3 @@ class RoundArms(Driver[Round]):
     @property
     def scores_drawn(self) -> int:
         return 1
-
-
-def empty_state(params: Records, moments: Moments) -> State:
-    """A state before it begins, for as many features as the log has."""
-    state = kernels.allocate_rounds(params, moments.gram, moments.reward_vector)
-    know_log(state, moments)
-    return state
-
-
-def can_be_ordered(params: Records) -> bool:
-    """Whether R is all that is kept of features: no log that may have moved, no log-odds of clicks."""
-    return bool(params.size == 1 and params[0]["explorer"] != kernels.LOGISTIC)
-
-
-def know_log(state: State, moments: Moments) -> None:
-    """What bounds read of a log that may have moved."""
-    if kernels.is_shifted(state):
-        rows, _ = moments.as_rows()
-        state.square[kernels.LOG_GRAM], state.square[kernels.LOG_ROOT] = moments.gram, 0.0
-        state.square[kernels.LOG_ROOT, : len(rows)] = rows
-
-
-def normalised(ends: Ints, weights: Floats) -> Floats:
-    """The weights as an agent that is asked reads them: each round divided by its sum, bit for bit."""
-    begins, found = np.append(0, ends[:-1]), weights.copy()
-    drawn = np.flatnonzero(np.maximum.reduceat(weights, begins) != 1.0)  # else practice is one arm
-    for t in drawn.tolist():
-        found[begins[t] : ends[t]] = as_weights(weights[begins[t] : ends[t]])
-    return found

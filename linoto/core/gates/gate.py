@@ -75,6 +75,10 @@ class Gate:
         """Why it has no theorem for these metrics besides the reward, or None."""
         return f"gate must be a Control or a Tolerance for guardrails, got {self!r}"
 
+    def trusts_model_of(self, guardrail: Guardrail) -> bool:
+        """Whether the linear model pays for what is lost of this metric."""
+        return False
+
     def for_guardrail(self, guardrail: Guardrail) -> Gate:
         """The same gate for a metric besides the reward."""
         raise TypeError(f"{type(self).__name__} knows no guardrails")

@@ -125,6 +125,11 @@ class Tolerance(Gate):
                 "says how far rewards have moved since the log, and nothing of other metrics"
             )
         for rail in guardrails:
+            if rail.bound is not None and rail.sums is None and self.evidence != "rewards":
+                return (
+                    f"guardrail {rail.name!r}: sums must be given with a bound for a Tolerance gate by the "
+                    "model, got None: what its values sum to in the log (Guardrail.logged_in)"
+                )
             if rail.mean is None or rail.logged is None:
                 return (
                     f"guardrail {rail.name!r}: mean and logged must be given for a Tolerance gate, got "
@@ -132,9 +137,15 @@ class Tolerance(Gate):
                 )
         return None
 
+    def trusts_model_of(self, guardrail: Guardrail) -> bool:
+        """Where it trusts the model of the reward, and the metric says how long its parameter can be."""
+        return self.evidence != "rewards" and guardrail.bound is not None and guardrail.sums is not None
+
     def for_guardrail(self, guardrail: Guardrail) -> Tolerance:
-        """Paid for by its own values, whatever pays for the reward."""
+        """Paid for by its own values, whatever pays for the reward, unless the model is trusted."""
         budget, rate = guardrail.budget, guardrail.rate
+        if self.trusts_model_of(guardrail):
+            return Tolerance(budget=budget, epsilon=rate, evidence="model")
         return Tolerance(budget=budget, epsilon=rate, evidence="rewards", promise=self.promise)
 
     def shares(self, by_model: bool, by_rewards: bool) -> tuple[float, float, float]:
