@@ -38,7 +38,8 @@ def promise_violation(policy: Policy, bandit: World | ContextualBandit, offline:
 def metric_excess(rail: Guardrail, certificate: Certificate, run: Run) -> float:
     """How far what a guardrail counts was ever above what it promises: below the log, or below practice."""
     metric = run.metrics[rail.name]
-    rounding = dict(zip(certificate.guardrails, certificate.roundings, strict=False)).get(rail, 0.0)
+    names = [each.name for each in certificate.guardrails]
+    rounding = dict(zip(names, certificate.roundings, strict=False)).get(rail.name, 0.0)
     by_log = certificate.against == LOG
     more = metric.more if by_log else metric.in_explored - metric.luck
     lost = -rail.turn * (more + metric.luck if certificate.realised else more)

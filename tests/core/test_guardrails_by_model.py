@@ -300,6 +300,7 @@ def test_a_simulated_world_keeps_the_promise_and_judges_it() -> None:
     run = linoto.simulate(gated(), world, LOG, horizon=150, seed=1)
     certificate = gated().certificate(ARMS, LOG)
     assert metric_excess(certificate.guardrails[0], certificate, run) <= 0 and run.explored.any()
+    assert metric_excess(RAIL, certificate, run) == metric_excess(certificate.guardrails[0], certificate, run)
 
 
 # -- what is said, and refused
