@@ -102,6 +102,14 @@ def add_preview(commands: Commands) -> None:
         help="let average rewards move, so far until the last round (standard deviation), or as far as those "
         "of the log did (the word log), and play other gates in the same worlds",
     )
+    preview.add_argument(
+        "--delay",
+        type=positive,
+        default=0,
+        metavar="ROUNDS",
+        help="rewards, and values of guardrails, are known so many rounds after the decision (default: at "
+        "once); until then they count at their worst, or not at all",
+    )
     add_practice(preview)
     preview.add_argument("--unit", help="what rewards are counted in, as clicks or EUR")
     add_engine(preview, jobs="plays at a time")
@@ -208,6 +216,7 @@ def preview_of(found: Statistics, policy: ComposedPolicy, arguments: argparse.Na
             prior=arguments.prior,
             logged_arms=arguments.logged_arms,
             drift=drift_of(log, arguments),
+            delay=arguments.delay,
             least_misfit=log.least_misfit or 0.0,
             seed=arguments.seed,
             engine=engine_of(arguments),
@@ -245,6 +254,7 @@ def gates_of(log: SavedLog, result: Preview, arguments: argparse.Namespace) -> G
             worlds=result.worlds,
             prior=arguments.prior,
             logged_arms=result.logged_arms,
+            delay=result.delay,
             seed=result.seed,
             engine=engine_of(arguments),
             track=track,

@@ -114,10 +114,16 @@ def trust_text(preview: Preview) -> str:
         return f"with fewer than {FEW} worlds nothing was compared with a known truth: take more (--worlds)"
     kind = kind_of(preview)
     right, kept = TRUSTED[kind]
+    late = f"; rewards came at once there, and {late_text(preview)} here" if preview.delay else ""
     return (
         f"of problems whose truth is known and in which {kind}, the gain that came was inside its eight "
-        f"worlds of ten in {right}, and the shortfall within its nine worlds of ten in {kept}"
+        f"worlds of ten in {right}, and the shortfall within its nine worlds of ten in {kept}{late}"
     )
+
+
+def late_text(preview: Preview) -> str:
+    """When rewards come."""
+    return f"{hints.counted(preview.delay, 'round')} late"
 
 
 def doubt_of(audited: Audited | None) -> str:
@@ -308,6 +314,7 @@ def write_preview(
         heading_with_unit=heading_with_unit(preview, unit),
         pictures=[as_svg(figure, f"picture-{i}", label) for i, (label, figure) in enumerate(drawn.items())],
         certificate=certificate_rows(found["chosen"].certificate, preview.horizon),
+        late_words=late_text(preview),
         drift_words=drift_text(preview.drift, unit, preview.horizon),
         **({"gates": None} if gates is None else gate_parts(gates, unit)),
         **arm_tables(preview, offline, names),

@@ -116,6 +116,7 @@ def preview_gates(
     worlds: int = 30,
     prior: float | None = None,
     logged_arms: LoggedArms = "good",
+    delay: int = 0,
     seed: int = 0,
     engine: Engine = THREADS,
     track: Track | None = None,
@@ -124,7 +125,8 @@ def preview_gates(
 
     All have the limit on the loss that the policy has, and meet the same worlds twice: standing still, and
     with means that wander after the log as in `preview(drift=...)`. Losses and gains are against current
-    practice: what the log's arms earn now, in the log's shares. `logged_arms` is as in `preview`.
+    practice: what the log's arms earn now, in the log's shares. `logged_arms` and `delay` are as in
+    `preview`.
 
     >>> import numpy as np
     >>> from linoto import Confidence, Control, Gated, Offline
@@ -150,6 +152,7 @@ def preview_gates(
         known,
         horizon=horizon,
         values=[0.0] * len(rivals),
+        delay=delay,
         limit=replace(limit, against=LOG, realised=False, every=None),  # in means, in all rounds
         engine=engine,
         track=track,

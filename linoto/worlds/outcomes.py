@@ -167,6 +167,7 @@ def play_worlds(
     *,
     horizon: int,
     values: Sequence[float],
+    delay: int = 0,
     limit: Certificate | None = None,
     engine: Engine,
     track: Track | None,
@@ -179,7 +180,7 @@ def play_worlds(
     ]
     plays = [(*one, *world) for one, world in product(judged, zip(drawn.worlds, drawn.seeds, strict=True))]
     rails = [stated_in(policies[0], metric.guardrail) for metric in known.metrics]
-    play = partial(summarise, log=known.log, horizon=horizon, guardrails=rails)
+    play = partial(summarise, log=known.log, horizon=horizon, delay=delay, guardrails=rails)
     with closing(map_cells(play, plays, engine=engine)) as results:
         rows = np.array(list(tracked(results, track, total=len(plays))))
     parts = np.split(rows, len(policies))
@@ -209,12 +210,13 @@ def summarise(
     *,
     log: Any,
     horizon: int,
+    delay: int = 0,
     guardrails: Sequence[Guardrail] = (),
 ) -> tuple[float, ...]:
     """Simulate a policy in a world: what a GridPoint keeps of it, in the order of its columns, and then of
     each metric what a MetricPoint does."""
     policy, certificate, world, seed = play
-    run = simulate(policy, world, log, horizon=horizon, seed=seed)
+    run = simulate(policy, world, log, horizon=horizon, seed=seed, delay=delay)
     first = float(run.explored.argmax() + 1) if run.explored.any() else float("nan")
     below = run.offline_regret
     counted = promised_shortfall(policy, certificate, world, run)

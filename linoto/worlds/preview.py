@@ -14,6 +14,7 @@ from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.codec import finite
 from linoto.core.confidence import Confidence
 from linoto.core.gates import GATES, Control, Gate
+from linoto.core.hints import counted
 from linoto.core.intervals import chance_of_at_least
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline
@@ -23,6 +24,7 @@ from linoto.core.snapshots import to_dict
 from linoto.core.validation import as_floats, check_nonnegative, check_positive, one_of
 from linoto.core.verdicts import HORIZON, is_blind, surely_earned, why_worthless
 from linoto.engines import THREADS, Engine, Track
+from linoto.worlds.delays import check_delay
 from linoto.worlds.logged_rounds import PracticeInLog, RowsOfLog
 from linoto.worlds.outcomes import (
     FEW,
@@ -38,6 +40,7 @@ from linoto.worlds.posterior import LoggedArms
 AS_GOOD = 0.05  # of the largest mean gain: what a smaller value may gain less and still be chosen
 BESIDE = ("worst_loss_90", "worst_loss_max", "gain_mean", "gain_10", "gain_90")  # with no better arm
 USUAL_WORLDS = 30
+ASKED_COST = 60_000  # the same of a round that is asked for by itself
 MOST_WORK = 20_000_000_000  # multiplications in all worlds: about a minute of one core
 WORTH = 0.001  # of what the log earns: nobody changes anything for a smaller gain
 
@@ -65,6 +68,7 @@ class Preview:
     rounds_from: str = ""  # what the rounds of a log with contexts are drawn from, in words; "": fixed arms
     least_misfit: float = 0.0  # of the linear model, that the log could have shown; 0: nothing rests on it
     unguarded: tuple[GridPoint, ...] = ()  # the same policy without its guardrails, where it has some
+    delay: int = 0  # rounds after which a reward, and values of guardrails, are known
 
     @property
     def baseline(self) -> str:
@@ -156,6 +160,8 @@ class Preview:
             if self.no_better is None
             else [point.to_dict(self.horizon) for point in self.no_better],
         }
+        if self.delay:
+            data["delay"] = self.delay
         if self.points[0].metrics:
             names = [metric.guardrail.name for metric in self.points[0].metrics]
             data["metrics"] = {name: self.metric_table(name) for name in names}
@@ -184,7 +190,8 @@ class Preview:
             ["none" if row[name] is None else f"{row[name]:.3g}" for name in columns] for row in self.table()
         ]
         moving = f" that move by {self.drift:.3g}" if self.drift else ""
-        caption = f"{self.horizon:,} rounds in {self.worlds:,} plausible worlds{moving}"
+        late = f", rewards {counted(self.delay, 'round')} late" if self.delay else ""
+        caption = f"{self.horizon:,} rounds in {self.worlds:,} plausible worlds{moving}{late}"
         return html_table(rows, columns=list(columns.values()), caption=caption)
 
     def recommend(self, limit: float) -> GridPoint | None:
@@ -262,6 +269,7 @@ def preview(
     prior: float | None = None,
     logged_arms: LoggedArms | None = None,
     drift: float = 0.0,
+    delay: int = 0,
     least_misfit: float = 0.0,
     rows: RowsOfLog | None = None,
     practice: PracticeInLog | None = None,
@@ -287,6 +295,9 @@ def preview(
     deviation). Losses and gains are then against current practice: what the log's arms earn *now*, in the
     log's shares. `preview_gates` plays other gates in the same worlds.
 
+    With a `delay` rewards come so many rounds late, as do the values of guardrails: worlds are then played
+    round by round, of which a thousand take a fifth of a second or more.
+
     With contexts the worlds draw their rounds from the log's `rows` (`read_rows`), or from what its sums say
     of them, and losses and gains are against practice in the same rounds: what each row played (with sums
     alone: items in the log's shares), or `practice`: weights of items, or what `learn_policy` learnt.
@@ -303,6 +314,7 @@ def preview(
     [0.05, 0.2]
     """
     check_nonnegative("least_misfit", least_misfit)
+    check_delay(delay)
     known = plausible(log, offline, rows=rows, practice=practice, seed=seed)
     how = known.usual_choice if logged_arms is None else logged_arms
     count = USUAL_WORLDS if worlds is None else worlds
@@ -310,9 +322,10 @@ def preview(
     chosen = usual_policy(known, log) if policy is None else policy
     values = as_grid(usual_grid(chosen, known, horizon) if grid is None else grid)
     if worlds is None:
-        work = known.cost * len(values) * horizon * (1 + plays_no_better(known, asked))
+        cost = known.cost if delay == 0 else max(known.cost, ASKED_COST)
+        work = cost * len(values) * horizon * (1 + plays_no_better(known, asked))
         asked = replace(asked, worlds=usual_worlds(work))
-    found = play_grid(known, chosen, asked, values, engine=engine, track=track)
+    found = play_grid(known, chosen, asked, values, delay=delay, engine=engine, track=track)
     return replace(found, least_misfit=float(least_misfit))
 
 
@@ -322,6 +335,7 @@ def play_grid(
     asked: Drawing,
     values: Sequence[float],
     *,
+    delay: int = 0,
     engine: Engine,
     track: Track | None,
 ) -> Preview:
@@ -338,7 +352,14 @@ def play_grid(
     bare = [replace(policy, guardrails=()) for policy in guarded]
     tried = [*values, *values[: len(bare)]]
     points = play_worlds(
-        [*variants, *bare], drawn, known, horizon=horizon, values=tried, engine=engine, track=track
+        [*variants, *bare],
+        drawn,
+        known,
+        horizon=horizon,
+        values=tried,
+        delay=delay,
+        engine=engine,
+        track=track,
     )
     points, unguarded = points[: len(values)], points[len(values) :]
     return Preview(
@@ -360,6 +381,7 @@ def play_grid(
         points=tuple(point.part(slice(asked.worlds)) for point in points),
         unguarded=tuple(point.part(slice(asked.worlds)) for point in unguarded),
         no_better=tuple(point.part(slice(asked.worlds, None)) for point in points) if two else None,
+        delay=delay,
     )
 
 

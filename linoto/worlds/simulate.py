@@ -19,6 +19,7 @@ from linoto.core.protocols import AnyAgent, Policy, PolicyForRounds, RoundAgent,
 from linoto.core.validation import as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
 from linoto.worlds.contexts import BLOCK, ContextualBandit
+from linoto.worlds.delays import Delayed, check_delay
 from linoto.worlds.run import MetricRun, Run
 
 BY_PRACTICE = (kernels.FROM_MIXTURE, kernels.FROM_CONTROL)
@@ -34,6 +35,7 @@ def simulate(
     horizon: int | None = None,
     seed: int = 0,
     noise: npt.ArrayLike | None = None,
+    delay: int = 0,
 ) -> Run:
     """Play `horizon` rounds of a policy in a world, warm-started from a log.
 
@@ -46,6 +48,9 @@ def simulate(
     against the best arm of each round, and `offline_regret` is the shortfall below practice in the same
     rounds.
 
+    With a `delay` the reward of a round, and its values of metrics, are told so many rounds later: then the
+    agent is asked round by round, which is slower.
+
     A world may have metrics besides the reward (`metrics=`, a world for each). A policy with guardrails is
     told those, and `run.metrics` says of each how much more there was of it than with practice.
 
@@ -56,6 +61,7 @@ def simulate(
     (100, True)
     """
     check_seed(seed)
+    check_delay(delay)
     children = np.random.SeedSequence(seed).spawn(3 + len(bandit.metrics))
     world, own, contexts, *others = (np.random.default_rng(child) for child in children)
     draws = given_noise(noise, horizon)
@@ -71,11 +77,16 @@ def simulate(
     }
     told = [rail.name for rail in getattr(policy, "guardrails", ())]
     if isinstance(bandit, ContextualBandit):
-        started = start_in_contexts(policy, bandit, offline, own)
+        started = as_late(start_in_contexts(policy, bandit, offline, own), delay)
         return in_contexts(started, bandit, draws, contexts, besides, told, given=noise is not None)
     log = as_offline(offline, len(bandit.actions))
-    agent = policy.start(bandit.actions, log, rng=own)
+    agent = as_late(policy.start(bandit.actions, log, rng=own), delay)
     return among_arms(agent, bandit, log, draws, besides, told, given=noise is not None)
+
+
+def as_late(agent: Any, delay: int) -> Any:
+    """The agent, which is told of a round after so many others."""
+    return agent if delay == 0 else Delayed(agent, delay)
 
 
 def given_noise(noise: npt.ArrayLike | None, horizon: int | None) -> Floats | None:

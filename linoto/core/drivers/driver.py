@@ -173,6 +173,11 @@ class Driver(ABC, Generic[Q]):
         """Whether a model of a guardrail says which arms can be afforded."""
         return self.running.rails is not None and self.running.rails.models is not None
 
+    def is_asked(self, agent: object) -> bool:
+        """Whether an agent of this driver is asked round by round in a known world: if it is somebody
+        else's, or if what decides is not compiled."""
+        return self.own or self.asks_models or not hasattr(agent, "driver")
+
     @property
     def limits_proposals(self) -> bool:
         """Whether guardrails leave some arms out before anything is proposed."""

@@ -408,7 +408,7 @@ class FixedArms(Driver[Bools | None]):
         known = as_world(means, draws, self.k, guardrails=self.composition.guardrails, **world)
         if known.bernoulli or known.draws.size:
             check_rewards(self.running.params, *known.extent)
-        if self.own or self.asks_models:
+        if self.is_asked(agent):
             return ask_in_world(cast(AnyAgent, agent), known)
         return self.play_compiled(known)
 

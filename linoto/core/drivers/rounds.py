@@ -572,7 +572,7 @@ class RoundArms(Driver[Round]):
         self.check_given(given, draws, bernoulli)
         metrics = as_metrics(named, self.composition.guardrails, means, draws.size)
         check_metrics(metrics, bernoulli)
-        if self.own or self.asks_models:
+        if self.is_asked(agent):
             return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli, metrics)
         return self.play_compiled(given, draws, bernoulli, metrics)
 
