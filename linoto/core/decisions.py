@@ -66,10 +66,10 @@ class Decision:
     practice: tuple[float, ...] | None = None  # (d,) those of what practice does; None: there is none
 
     @classmethod
-    def of(cls, **values: Any) -> Decision:
-        """A decision in a third of the time: a frozen record sets its fields one by one.
+    def of(cls, values: dict[str, Any]) -> Decision:
+        """A decision in a quarter of the time: a frozen record sets its fields one by one.
 
-        What is left out is the default, which the class has.
+        What is left out is the default, which the class has. The values are kept as they are.
         """
         decision = object.__new__(cls)
         object.__setattr__(decision, "__dict__", values)
@@ -171,7 +171,7 @@ def credit(decision: Decision | int, counts: Ints, mixture: bool | None = None) 
     if isinstance(decision, Decision):
         arm = as_arm(decision.arm, k)
         mixture = decision.by_practice if mixture is None else mixture
-        owed = counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm]
+        owed = counts.item(kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm)
     else:
         arm = as_arm(decision, k)
         mixture = bool(counts[kernels.PENDING, arm] == 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from linoto.service.loops.operations import RewardResult
 from linoto.service.loops.recipe_spec import RecipeSpec
 from linoto.service.server import Service
 from linoto.service.storage import sql
+from linoto.service.storage.connection import LateRowError
 from linoto.service.storage.places import Place
+from linoto.service.storage.sqlite import TOGETHER
 from linoto.service.web.framework import read_body
 from linoto.service.web.messages import DecideBatch, DecisionResponse, RewardReport, decision_response
 
@@ -276,7 +279,42 @@ def test_a_batch_looks_all_its_keys_up_together(tmp_path: Path) -> None:
                 assert {result.status for result in results} == {"applied"}
 
             service.store.write_sync(counted)
-            assert len([statement for statement in read if statement.startswith("SELECT")]) == 2
+            asking = [statement for statement in read if "SELECT" in statement]
+            assert len(asking) == 2
+            for statement in asking:  # one key costs the same, however many decisions a loop has
+                steps = plan_of(service, statement)
+                assert any("decision_keys (loop=? AND key=?)" in step for step in steps), steps
+                assert not any(step.endswith("(loop=?)") for step in steps), steps
+
+
+def plan_of(service: Service, statement: str) -> list[str]:
+    """How SQLite finds what a statement asks for."""
+    with closing(service.store.reading()) as connection:
+        return [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+
+
+def test_rows_that_are_written_together_are_those_that_are_written_one_by_one(tmp_path: Path) -> None:
+    """As many as a statement takes, one more and one fewer; a row that is refused undoes all of them."""
+    for size in (TOGETHER - 1, TOGETHER, 2 * TOGETHER + 1):
+        with opened(tmp_path / f"{size}.sqlite") as service:
+            service_process.create(service)
+            decide_many(service, [{"key": f"{i}"} for i in range(size)])
+            with closing(service.store.reading()) as connection:
+                rows = connection.execute("SELECT number, key FROM decisions ORDER BY number").fetchall()
+                assert rows == [(i + 1, f"{i}") for i in range(size)]
+                assert connection.execute("SELECT count(*) FROM events").fetchone()[0] >= size
+
+            def twice(connection: Any, size: int = size) -> None:
+                for number in [*range(size + 1, 2 * size + 1), size]:
+                    connection.append("rewards", (1, number, 0.0, 1.0, "reported", number))
+                connection.append("rewards", (1, size, 0.0, 1.0, "reported", size))
+
+            before = digests(service)
+            with pytest.raises(LateRowError):
+                service.store.write_sync(twice)
+            with closing(service.store.reading()) as connection:
+                assert connection.execute("SELECT count(*) FROM rewards").fetchone()[0] == 0
+            assert digests(service) == before
 
 
 def test_what_is_appended_is_seen_in_its_transaction_and_gone_with_it(any_place: Place) -> None:

@@ -18,7 +18,7 @@ from linoto.core.calls import Calls
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
-from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
+from linoto.core.drivers.driver import NOTHING, Brought, Driver, bounds_of, of_a_decision, of_radius
 from linoto.core.drivers.listing import Listing
 from linoto.core.drivers.metric_models import begin_models_of_arms
 from linoto.core.explorers import View, ask_own
@@ -114,6 +114,8 @@ class FixedArms(Driver[Bools | None]):
     # -- deciding
 
     def as_question(self, allowed: Any, brought: Brought) -> Bools | None:
+        if brought is NOTHING:
+            return None if allowed is None else self.present_among(allowed)
         if not (brought.actions is brought.practice is brought.names is brought.context is None):
             name = next(name for name, value in brought._asdict().items() if value is not None)
             raise ValueError(f"{name} must be None for an agent whose arms stay the same, got a value")
@@ -256,7 +258,7 @@ class FixedArms(Driver[Bools | None]):
     def latest(self) -> Decision:
         """The decision that the kernels made last."""
         now = of_a_decision(self.running.held.run)
-        arm, fallback = now[:2]
+        _, _, _, _, arm, _, _, _, fallback, _ = now
         return self.decided(
             now,
             arm=arm,
@@ -645,7 +647,8 @@ class FixedArms(Driver[Bools | None]):
         if kernels.is_shifted(held):
             alone = held._replace(arms=held.arms[:, [index]])
             return read(kernels.LCB, index), bounds_of(alone)[1].item()
-        upper = read(kernels.MEAN, index) + self.radius * read(kernels.WIDTH, index)
+        radius, lost = of_radius(held.run)
+        upper = read(kernels.MEAN, index) + (radius + lost) * read(kernels.WIDTH, index)
         return read(kernels.LCB, index), upper
 
     def mean(self, arm: Any) -> float:

@@ -274,7 +274,7 @@ class RoundArms(Driver[Round]):
         """The decision that the kernels made last."""
         coin = self.gate.throws_coin
         now = of_a_decision(self.running.held.run)
-        arm, fallback, explored = now[:3]
+        _, _, _, _, arm, explored, _, _, fallback, _ = now
         action, played = asked.action(arm), asked.play(arm)
         vector, practice = action, None
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean

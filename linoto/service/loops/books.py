@@ -47,7 +47,7 @@ class Page(Struct, array_like=True):
             self.lift.absorb(other.lift)
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """What of a decision is entered."""
 
     number: int
@@ -72,8 +72,9 @@ class Books(Struct):
         page.open += 1
         if entry.counted:
             page.plays += 1
-            page.played = total(page.played, entry.action)
-        page.coin = total(page.coin, coin)
+            page.played = total(page.played, entry.action) if entry.action else page.played
+        if coin:
+            page.coin = total(page.coin, coin)
         if entry.draw is not None:
             page.lift = page.lift or LiftSums()
             page.lift.open(entry.draw)
@@ -86,7 +87,8 @@ class Books(Struct):
             self._enter(page, entry, reward)
         if entry.draw is not None and page.lift is not None:
             page.lift.close(entry.draw, reward)
-        page.coin = total(page.coin, coin)
+        if coin:
+            page.coin = total(page.coin, coin)
         before = self.closed.decisions
         while self.pages and self.pages[0].open == 0:
             self.closed.absorb(self.pages.pop(0))

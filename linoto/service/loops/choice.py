@@ -30,12 +30,13 @@ def make_decision(
 ) -> tuple[DecisionMade, Decision]:
     """The next decision of a loop, and as its agent has it: the control group's, the policy's, or safe."""
     agent, state, number = loop.agent, loop.state, loop.state.decided + 1
-    left, spent = left_at_most(loop), is_spent(loop)
+    left, restored = left_at_most(loop), bool(state.epochs)
+    spent = restored and is_spent(loop)
     explores = state.mode == "live" and left >= 0
     live, asked = ask(agent, question, proposal, safe=not explores or spent)  # said before a coin is thrown
-    shut = shut_guardrails(loop) if live.control_share is None else []
+    shut = shut_guardrails(loop) if loop.metrics and live.control_share is None else []
     room = room_left(loop, live.budget, left)
-    closed = spent or lacks_room(loop, room)
+    closed = spent or (restored and lacks_room(loop, room))
     live = agent.play_safe(live) if closed else live
     served = live if explores else agent.play_safe(live)
     has_control = state.holdback > 0 and state.mode != "safe-only"
@@ -43,7 +44,7 @@ def make_decision(
     in_control = control is not None and loop.draws.control_group(number) < state.holdback
     played = control.decision if control is not None and in_control else served
     likely = None
-    if not (explores and is_unsure(loop, proposal)):
+    if not (restored and explores and is_unsure(loop, proposal)):
         explored = asked if explores and not closed else None
         likely = propensity_of(loop, played.arm, served, question, proposal, explored)
     if control is not None and likely is not None:
@@ -51,20 +52,21 @@ def make_decision(
     compared = control is not None and state.mode == "live"
     lcb, ucb = agent.bounds(played)
     gain, because = question.explained(agent, played)
+    arm = question.arm
     event = DecisionMade(
         number=number,
-        arm=question.arm(played.arm),
+        arm=arm(played.arm),
         mode=played.mode,
         source=played.source,
         round=played.round,
         group="holdback" if in_control or played.source == "control" else played.mode,
         counted=not in_control or loop.counts_control,
         control_chance=state.holdback if compared else None,
-        favourite=question.arm(live.proposal),
-        fallback=None if live.fallback is None else question.arm(live.fallback),
+        favourite=arm(live.proposal),
+        fallback=None if live.fallback is None else arm(live.fallback),
         budget=finite(room),
         loop_mode=state.mode,
-        live_arm=question.arm(live.arm),
+        live_arm=arm(live.arm),
         live_mode=live.mode,
         propensity=likely,
         lcb=finite(lcb),

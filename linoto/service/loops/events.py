@@ -26,7 +26,7 @@ class Contribution(Struct, frozen=True):
     amount: float
 
 
-class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_defaults=True):
+class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_defaults=True, gc=False):
     """A decision: enough to play it again, to explain it, to answer the same key and to take its reward."""
 
     number: int
@@ -70,27 +70,26 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
 
         Where the round brought its arms they are counted among those, without any that was gone.
         """
-        decision = Decision.of(
-            arm=self.arm,
-            mode=self.mode,
-            source="mixture" if self.source == "practice" and self.action is None else self.source,
-            proposal=self.favourite,
-            fallback=self.fallback,
-            budget=self.budget,
-            round=self.round,
-            control_share=self.control_share,
-            centre=self.centre,
-            centres=None if self.centres is None else tuple(self.centres),
-        )
-        known = vars(decision)
+        known = {
+            "arm": self.arm,
+            "mode": self.mode,
+            "source": "mixture" if self.source == "practice" and self.action is None else self.source,
+            "proposal": self.favourite,
+            "fallback": self.fallback,
+            "budget": self.budget,
+            "round": self.round,
+            "control_share": self.control_share,
+            "centre": self.centre,
+            "centres": None if self.centres is None else tuple(self.centres),
+        }
         if self.action is None:
             known["changes"] = changes
-            return decision
+            return Decision.of(known)
         known["arm"], known["proposal"] = self.place(self.arm, removed), self.place(self.favourite, removed)
         known["fallback"] = None if self.fallback is None else self.place(self.fallback, removed)
         known["action"] = tuple(self.action)
         known["practice"] = None if self.practice_action is None else tuple(self.practice_action)
-        return decision
+        return Decision.of(known)
 
     def without_person(self, said: Context | None) -> DecisionMade:
         """The decision without who asked, the features made from that, what they explain, and the key.
@@ -109,7 +108,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
         return sum(other not in removed for other in before) if removed else len(before)
 
 
-class RewardRecorded(Struct, tag_field="kind", tag="closed", frozen=True):
+class RewardRecorded(Struct, tag_field="kind", tag="closed", frozen=True, gc=False):
     """The reward that closes a decision: reported, or the default after the window."""
 
     number: int
@@ -117,7 +116,7 @@ class RewardRecorded(Struct, tag_field="kind", tag="closed", frozen=True):
     origin: Origin
 
 
-class MetricsRecorded(Struct, tag_field="kind", tag="measured", frozen=True, omit_defaults=True):
+class MetricsRecorded(Struct, tag_field="kind", tag="measured", frozen=True, omit_defaults=True, gc=False):
     """Values of guardrails by name, as people count them; after the window, those that are lost."""
 
     number: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
@@ -312,8 +313,8 @@ class Loop(LoopData):
 
     def reopen(self, decisions: Iterable[DecisionMade], unmeasured: Iterable[Unmeasured] = ()) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""
-        self.pending = {event.number: event for event in decisions}
-        self.unmeasured = {waiting.decision.number: waiting for waiting in unmeasured}
+        self.pending = OrderedDict((event.number, event) for event in decisions)
+        self.unmeasured = OrderedDict((waiting.decision.number, waiting) for waiting in unmeasured)
         self.agent.await_rounds(event.round for event in self.pending.values() if event.counted)
         self.state.oldest = 0
 

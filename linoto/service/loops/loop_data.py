@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -60,8 +61,9 @@ class LoopData:
     key: LoopKey | None = None  # of this epoch
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
     redraws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
-    pending: dict[int, DecisionMade] = field(default_factory=dict)  # open decisions by number, oldest first
-    unmeasured: dict[int, Unmeasured] = field(default_factory=dict)  # the same for values of guardrails
+    # Open decisions by number, oldest first: a plain dict would walk over all that were taken from its front.
+    pending: OrderedDict[int, DecisionMade] = field(default_factory=OrderedDict)
+    unmeasured: OrderedDict[int, Unmeasured] = field(default_factory=OrderedDict)  # the same for guardrails
     snapshot_seq: int = 0  # of the last snapshot
     alarms_logged: int = 0
 
@@ -175,8 +177,8 @@ class LoopData:
         """The decision meant, if it is one of this loop; refuses one that a restore has lost."""
         head, _, text = decision_id.partition("-")
         if not self.state.epochs and head == str(self.id) and text.isascii() and text.isdigit():
-            known = text[0] != "0" and len(text) < 16 and int(text) <= self.state.decided
-            return int(text) if known else None
+            number = int(text) if text[0] != "0" and len(text) < 16 else 0
+            return number if 0 < number <= self.state.decided else None
         match = DECISION_ID.fullmatch(decision_id)
         if match is None or match["loop"] != str(self.id):
             return None

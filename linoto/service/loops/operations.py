@@ -67,7 +67,7 @@ HTTP_STATUS: dict[RewardStatus, int] = {
 }
 
 
-class RewardResult(msgspec.Struct, omit_defaults=True):
+class RewardResult(msgspec.Struct, omit_defaults=True, gc=False):
     """What became of a reward: `code` is the status it would have alone."""
 
     decision_id: str
@@ -307,7 +307,8 @@ class Loops:
 
         What can be refused beforehand is. What only the decisions before it show is undone.
         """
-        loop, before = self.get(name), self.get(name).state.seq
+        loop = self.get(name)
+        before = loop.state.seq
         check_batch(loop, len(asked))
         keys = [each["key"] for each in asked if each.get("key") is not None]
         found, requests, made = sql.events_of_keys(connection, loop.id, keys), [], list[DecisionMade]()
@@ -371,13 +372,25 @@ class Loops:
         Says which values stand where some were told before.
         """
         loop = self.get(name)
+        return self._reward(connection, loop, decision_id, reward, metrics, self.now(loop))
+
+    def _reward(
+        self,
+        connection: Connection,
+        loop: Loop,
+        decision_id: str,
+        reward: float | None,
+        metrics: Mapping[str, float] | None,
+        at: float,
+    ) -> RewardResult:
+        """The same of a loop at a time."""
         try:
             number = loop.number_of(decision_id)
         except Refused as lost:
             return result(decision_id, "restored", message=f"{lost.message}: the reward counts for nothing")
         if number is None:
-            return result(decision_id, "unknown", message=f"there is no decision {decision_id!r} in {name!r}")
-        at = self.now(loop)
+            message = f"there is no decision {decision_id!r} in {loop.name!r}"
+            return result(decision_id, "unknown", message=message)
         self._close_if_over(connection, loop, number, at)
         found = [] if reward is None else [self._read_reward(connection, loop, decision_id, number, reward)]
         if not metrics and found:
@@ -406,45 +419,49 @@ class Loops:
         metrics: Mapping[str, float] | None = None,
     ) -> RewardResult:
         """The same for the decision that answered a key."""
-        number = sql.numbers_of_keys(connection, self.get(name).id, [key]).get(key)
-        return self._reward_of_key(connection, name, key, number, reward, metrics)
+        loop = self.get(name)
+        number = sql.numbers_of_keys(connection, loop.id, [key]).get(key)
+        return self._reward_of_key(connection, loop, key, number, reward, metrics, self.now(loop))
 
     def reward_many(self, connection: Connection, name: str, reports: Sequence[Report]) -> list[RewardResult]:
         """What becomes of each of these, as if they came one after the other."""
-        keys = [report.key for report in reports if report.key is not None]
-        numbers = sql.numbers_of_keys(connection, self.get(name).id, keys)
+        loop, keys = self.get(name), [report.key for report in reports if report.key is not None]
+        at, numbers = self.now(loop), sql.numbers_of_keys(connection, loop.id, keys)
         return [
-            self.reward(connection, name, report.decision_id or "", report.reward, report.metrics)
+            self._reward(connection, loop, report.decision_id or "", report.reward, report.metrics, at)
             if (key := report.key) is None
-            else self._reward_of_key(connection, name, key, numbers.get(key), report.reward, report.metrics)
+            else self._reward_of_key(
+                connection, loop, key, numbers.get(key), report.reward, report.metrics, at
+            )
             for report in reports
         ]
 
     def _reward_of_key(
         self,
         connection: Connection,
-        name: str,
+        loop: Loop,
         key: str,
         number: int | None,
         reward: float | None,
         metrics: Mapping[str, float] | None,
+        at: float,
     ) -> RewardResult:
         """The same for a key that got this decision, if any."""
-        loop = self.get(name)
         if number is None:
-            message = f"there is no decision with the key {key!r} in {name!r}"
-            if may_have_lost(loop, self.now(loop)):
+            message = f"there is no decision with the key {key!r} in {loop.name!r}"
+            if may_have_lost(loop, at):
                 lost = (
                     "if there was one, it was lost when a backup was restored: the reward counts for nothing"
                 )
                 return result("", "restored", message=f"{message}; {lost}")
             return result("", "unknown", message=message)
-        return self.reward(connection, name, loop.decision_id(number), reward, metrics)
+        return self._reward(connection, loop, loop.decision_id(number), reward, metrics, at)
 
     def _close_if_over(self, connection: Connection, loop: Loop, number: int, at: float) -> None:
         """Close what is open of a decision whose window is over by this time."""
-        waiting = loop.unmeasured.get(number)
-        decision = loop.pending.get(number) or (waiting and waiting.decision)
+        decision = loop.pending.get(number)
+        if decision is None and number in loop.unmeasured:
+            decision = loop.unmeasured[number].decision
         if decision is not None and at >= decision.expires_at:
             self._close(connection, loop, number)
 

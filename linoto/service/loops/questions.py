@@ -113,10 +113,15 @@ class FixedQuestion(Question):
     def chance_of_another(self, agent: LoopAgent, played: Decision) -> float:
         if agent.gate.throws_coin or agent.fallback_source != "mixture":
             return float(played.arm != played.fallback)
-        among = self.logged.sum() if self.allowed is None else self.logged[self.allowed].sum()
+        among = self.logged_among
         if among == 0:  # practice plays none of them
             return 1.0
-        return 1.0 - float(self.logged[played.arm] / among)
+        return 1.0 - self.logged.item(played.arm) / among
+
+    @cached_property
+    def logged_among(self) -> int:
+        """Rows that the log has of all arms that may be played."""
+        return int(self.logged.sum() if self.allowed is None else self.logged[self.allowed].sum())
 
     def control_play(
         self, agent: LoopAgent, served: Decision, uncounted: list[int] | None, draw: Callable[[], float]

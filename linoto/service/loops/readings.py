@@ -26,14 +26,10 @@ def in_order(loop: LoopData) -> bool:
 def entry_of(loop: LoopData, event: DecisionMade) -> Entry | None:
     """What of a decision is entered; None: nothing."""
     draw = draw_of(loop, event)
-    if not in_order(loop):
+    if loop.spec.version < IN_ORDER:
         return None if draw is None else Entry(event.number, False, draw=draw)
-    return Entry(
-        event.number,
-        event.counted,
-        action=() if loop.watch.model is None or event.action is None else event.action,
-        draw=draw,
-    )
+    action = () if loop.watch.model is None or event.action is None else event.action
+    return Entry(event.number, event.counted, action, draw)
 
 
 def draw_of(loop: LoopData, event: DecisionMade) -> Draw | None:

@@ -37,7 +37,8 @@ class DecisionRequest(NamedTuple):
 
     def now(self, loop: Loop, round: float = inf) -> Question:
         """The question without the arms that were gone by a round; without it, now."""
-        return self.question.without(loop.arms.removed(round), loop.names)
+        removed = loop.arms.removed(round)
+        return self.question.without(removed, loop.names) if removed else self.question
 
     def same_as(self, event: DecisionMade, loop: Loop) -> DecisionMade:
         """The decision that the key got before, if it was asked for in the same way then."""
@@ -61,6 +62,8 @@ def read_request(
     practice: Practice | None = None,
 ) -> DecisionRequest:
     """The same as the loop knows it; refuses fields and arms that are not its own."""
+    if proposal is allowed is context is arms is practice is None:
+        return DecisionRequest(key, None, loop.arms.question(None, None, None))
     if allowed is not None and arms is not None:
         raise invalid("arms must be given once, as arms or as allowed, got both")
     question = loop.arms.question(context, allowed if arms is None else arms, practice)

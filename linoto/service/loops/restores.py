@@ -48,7 +48,7 @@ def may_have_lost(loop: LoopData, now: float) -> bool:
 
 def debt(loop: LoopData) -> float:
     """What decisions that restores have lost may have cost, at the worst."""
-    return debt_at(loop, loop.state.decided + 1)
+    return debt_at(loop, loop.state.decided + 1) if loop.state.epochs else 0.0
 
 
 def debt_at(loop: LoopData, number: int) -> float:
@@ -123,7 +123,9 @@ def is_unsure(loop: LoopData, proposal: int | None) -> bool:
 
 def budget_of(loop: LoopData, event: DecisionMade) -> float | None:
     """The room that the gate saw, less what restores before the decision had lost."""
-    return None if event.budget is None else event.budget - debt_at(loop, event.number)
+    if event.budget is None or not loop.state.epochs:
+        return event.budget
+    return event.budget - debt_at(loop, event.number)
 
 
 # -- what is noted beside the database

@@ -22,8 +22,9 @@ def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | N
     """What as many plays of the log would have earned, and the least that the promise allows."""
     if loop.log_mean is None:
         return None, None
-    later, watch = loop.state.references, loop.watch
-    expected = closed * loop.log_mean + float(beyond_first(loop.log_mean, later, "mean", closed))
+    later, watch, expected = loop.state.references, loop.watch, closed * loop.log_mean
+    if later:
+        expected += float(beyond_first(loop.log_mean, later, "mean", closed))
     if watch.per_round is None or loop.state.promise_void:
         return expected, None
     return expected, expected - closed * watch.per_round - watch.constant

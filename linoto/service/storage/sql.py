@@ -134,12 +134,13 @@ def events_of_keys(connection: Connection, loop: int, keys: Sequence[str]) -> di
     """The same of many, by key, in a statement for hundreds of them; without those that got nothing."""
     known, unknown = recalled(connection, loop, keys)
     found = {key: body for key, (_, body) in known.items()}
-    for some in parts(unknown):
-        places = ", ".join("?" * len(some))
+    for some in parts(unknown):  # of many keys in an IN, SQLite reads all decisions of the loop instead
+        asked = ", ".join(["(?)"] * len(some))
         found |= connection.execute(
-            "SELECT d.key, e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
-            f"WHERE d.loop = ? AND d.key IN ({places})",
-            (loop, *some),
+            f"WITH asked (key) AS (VALUES {asked}) SELECT d.key, e.body FROM asked "
+            "JOIN decisions d ON d.loop = ? AND d.key = asked.key "
+            "JOIN events e ON e.loop = d.loop AND e.seq = d.seq",
+            (*some, loop),
         )
     return found
 

@@ -36,7 +36,7 @@ Metrics = Annotated[
 ]
 
 
-class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
+class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Ask for a decision. The same key always gets the same answer."""
 
     key: Key | None = None
@@ -64,7 +64,7 @@ class DecideBatch(Struct, forbid_unknown_fields=True):
     decisions: Annotated[list[DecideRequest], Meta(min_length=1, max_length=MOST_IN_BATCH)]
 
 
-class DecisionResponse(Struct, omit_defaults=True):
+class DecisionResponse(Struct, omit_defaults=True, gc=False):
     """The answer to `decide`."""
 
     decision_id: str
@@ -109,7 +109,7 @@ def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
     )
 
 
-class RewardReport(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class RewardReport(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False):
     """A reward, or values of guardrails, and the decision they are for: by its id or by its key."""
 
     decision_id: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
