@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from helpers.scripted_service import KEY_AND_CERTIFICATE, answer
 
-from linoto.service.web.peers import Answer, NoAnswerError, NotSentError, Peers
+from linoto.service.web.peers import Answer, NoAnswerError, NotSentError, Peers, UntrustedError
 
 SCOPE = {"method": "GET", "raw_path": b"/v1/loops", "query_string": b"", "headers": [], "request_id": "1"}
 EARLIER = """
@@ -28,6 +28,9 @@ Af8EBTADAQH/MA8GA1UdEQQIMAaHBH8AAAEwCgYIKoZIzj0EAwIDSQAwRgIhAL2A
 fgxir1P9wJxJGT0GFnXLq+I=
 -----END CERTIFICATE-----
 """  # of another server, whose key nobody has
+
+
+TLS = Path(__file__).parents[1] / "data" / "tls"  # servers a and b, of an authority that nobody knows
 
 
 @asynccontextmanager
@@ -92,3 +95,32 @@ def test_a_new_certificate_is_trusted_when_it_was_read_again_and_the_old_one_sta
             return await peers.ask(url, SCOPE, "")
 
     assert with_peers(peers, ask).body == b"[]"
+
+
+@pytest.mark.parametrize(
+    ("own", "trusted"),
+    [
+        (("b",), True),  # both servers have the same certificate, whoever made it
+        (("a", "ca"), True),  # each has its own, and the chain says who made it
+        (("a",), False),
+    ],
+)
+def test_servers_trust_the_certificate_that_they_share_and_whom_their_chain_ends_with(
+    tmp_path: Path, own: tuple[str, ...], trusted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    chain, tls = tmp_path / "chain.pem", ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    chain.write_text("".join((TLS / f"{name}.pem").read_text() for name in own))
+    tls.load_cert_chain(TLS / "b.pem", TLS / "b.key")
+    peers = Peers(chain)
+
+    async def ask() -> Answer:
+        async with saying(answer(200, []), tls) as port:
+            return await peers.ask(f"https://127.0.0.1:{port}", SCOPE, "")
+
+    if trusted:
+        assert with_peers(peers, ask).body == b"[]"
+        return
+    for _ in range(2):
+        with pytest.raises(UntrustedError, match=r"https://127.0.0.1:\d+ is not trusted here: .*certificate"):
+            with_peers(peers, ask)
+    assert [record.message for record in caplog.records] == ["a server is not trusted"] * 2  # two ports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Collection
 from contextlib import suppress
@@ -9,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from linoto.service.errors import Repeats
+
+logger = logging.getLogger("linoto.service")
 PASSED_ON = b"x-linoto-passed-on"  # another server asks: answer from here, or say that it is not here
 MOVING = "x-linoto-moving"  # nothing was done: the loop is, or was, on its way elsewhere
 PLACE = "x-linoto-place"  # of a list: the time and the name of the loop that comes before
@@ -19,6 +23,10 @@ CONNECTING, SILENT = 2.0, 60.0  # seconds until a connection is there, and witho
 
 class NotSentError(OSError):
     """The other server cannot be reached: nothing was done."""
+
+
+class UntrustedError(NotSentError):
+    """The same, because its certificate is not one that this server trusts."""
 
 
 class NoAnswerError(OSError):
@@ -50,6 +58,7 @@ class Peers:
         self._aiohttp, self._certificate = aiohttp, certificate
         self._sessions: dict[str, Any] = {}
         self._trusted: ssl.SSLContext | None = None
+        self._untrusted = Repeats()
 
     def _session(self, url: str) -> Any:
         if url not in self._sessions:
@@ -64,11 +73,14 @@ class Peers:
         return self._sessions[url]
 
     def _tls(self, url: str) -> ssl.SSLContext | bool:
-        """Who is trusted: those whom this machine trusts, and who has the same certificate."""
+        """Who is trusted: by this machine, by the chain, and whoever has the same certificate."""
         if self._certificate is None or not url.startswith("https:"):
             return True
         if self._trusted is None:
             self._trusted = ssl.create_default_context()
+            self._trusted.verify_flags |= (
+                ssl.VERIFY_X509_PARTIAL_CHAIN
+            )  # also where nobody knows its authority
             self._trusted.load_verify_locations(self._certificate)
         return self._trusted
 
@@ -110,6 +122,11 @@ class Peers:
                 async for chunk in answer.content.iter_any():
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except a.ClientConnectorCertificateError as error:
+            why = f"the certificate of the server {url} is not trusted here: {error.certificate_error}"
+            if self._untrusted.is_new(why):
+                logger.error("a server is not trusted", extra={"url": url, "why": why})
+            raise UntrustedError(why) from error
         except a.ClientConnectorError as error:
             raise NotSentError(str(error)) from error
         except (a.ClientError, TimeoutError, RuntimeError, ConnectionError) as error:

@@ -27,6 +27,7 @@ from linoto.service.web.peers import (
     NoAnswerError,
     NotSentError,
     Peers,
+    UntrustedError,
     kept_in,
     passed_headers,
 )
@@ -85,7 +86,7 @@ class Shared:
                 await self.app(scope, receive, send)
                 return
             most = allowed
-        end = loop.time() + PATIENCE
+        end, why = loop.time() + PATIENCE, ON_THE_WAY
         while part not in self.spread.served:
             view = self.spread.store.view
             url = None if view is None or passed_on else view.elsewhere(part)
@@ -101,13 +102,15 @@ class Shared:
                 try:
                     await self.peers.pass_on(url, scope, body, send)
                     return
+                except UntrustedError as error:
+                    why = f"{error}; see --tls-cert and SSL_CERT_FILE"
                 except NotSentError:
-                    pass
+                    why = ON_THE_WAY
                 except NoAnswerError as error:
                     await refuse(scope, send, 503, "unavailable", f"{IN_DOUBT} ({error})")
                     return
             if loop.time() > end or (passed_on and part not in self.spread.store.held):
-                await refuse(scope, send, 503, "moving", ON_THE_WAY, (MOVING.encode(), b"1"))
+                await refuse(scope, send, 503, "moving", why, (MOVING.encode(), b"1"))
                 return
             await asyncio.sleep(PAUSE)
         here = receive if body is None else given(body)
