@@ -62,7 +62,7 @@ def read_request(
     practice: Practice | None = None,
 ) -> DecisionRequest:
     """The same as the loop knows it; refuses fields and arms that are not its own."""
-    if proposal is allowed is context is arms is practice is None:
+    if allowed is None and arms is None and context is None and practice is None and proposal is None:
         return DecisionRequest(key, None, loop.arms.question(None, None, None))
     if allowed is not None and arms is not None:
         raise invalid("arms must be given once, as arms or as allowed, got both")
