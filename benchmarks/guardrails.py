@@ -1,4 +1,4 @@
-"""What guardrails add to a round behind a gate: python benchmarks/guardrails.py [--rounds N].
+"""What guardrails add to a round behind a gate: python benchmarks/guardrails.py [--rounds N] [--untold].
 
 The same policy with 0, 1, 2 and 5 guardrails takes turns, and the fastest turn of each counts, in processor
 time of one thread; what is added is a share of the round without any.
@@ -16,6 +16,7 @@ from time import thread_time
 import numpy as np
 
 import linoto
+from linoto.core import acceptable
 
 SIZES = ((100, 20), (20, 5), (10, 5))  # arms, features
 GUARDRAILS = (0, 1, 2, 5)
@@ -48,7 +49,10 @@ def main() -> None:
     """Print one line for each size and number of guardrails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant")
-    turns = parser.parse_args().rounds
+    parser.add_argument("--untold", action="store_true", help="with explorers that know of no guardrail")
+    arguments = parser.parse_args()
+    turns = arguments.rounds
+    acceptable.MOST_FEATURES = 0 if arguments.untold else acceptable.MOST_FEATURES
     print(f"{'arms':>5} {'features':>8} {'guardrails':>10} {'ns a round':>10}  added  each further one")
     for k, d in SIZES:
         rng = np.random.default_rng(0)
