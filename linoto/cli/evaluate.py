@@ -21,6 +21,7 @@ from linoto.cli.log_options import (
 )
 from linoto.cli.outputs import limits_of
 from linoto.cli.policy_options import add_amounts, add_promise, add_rewards, named_policy, read_policy
+from linoto.cli.stats_file import add_practice, practice_among
 from linoto.cli.terminal import above_zero, print_facts, print_table, seed
 from linoto.cli.usage import Commands, Parser, add_command, add_json, shown
 from linoto.core.hints import amount, nearest
@@ -55,7 +56,9 @@ def add_evaluate(commands: Commands) -> None:
         "model. With --recipe, what `linoto audit --save` wrote of a log, its columns are those of that\n"
         "log: such as for the export of a loop.\n\n"
         "With --guardrail every metric is estimated too, from the rows that have a value of it, and\n"
-        "--policy Gated is replayed with these guardrails, behind a Control gate.\n\n"
+        "--policy Gated is replayed with these guardrails, behind a Control gate. With contexts a policy\n"
+        "that plays what is done today needs to know that (--practice): rows do not say it, unless all\n"
+        "arms were as likely (--uniform).\n\n"
         "A log of vowpalwabbit, or a table like the Open Bandit Dataset (--format), needs no names of\n"
         "columns.",
         examples="  linoto evaluate orders.csv --item variant --reward order --uniform --play B\n"
@@ -129,6 +132,7 @@ def add_policy_options(command: Parser) -> None:
     command.add_argument(
         "--warm", type=above_zero, help="share of rows that a policy starts or learns from (default: 0.5)"
     )
+    add_practice(command)
     add_amounts(command)
     add_rewards(command, "1")
     add_promise(command)
@@ -165,8 +169,8 @@ def check_options(arguments: argparse.Namespace) -> None:
         a.refuse(f"{known[0]} is what --recipe knows: leave one of them out")
     if a.policy is None and a.learn is None and a.warm is not None:
         a.refuse("--warm is for --policy and --learn")
-    for name in ("budget", "epsilon", "alpha", "noise", "bound", "delta", "shift"):
-        if a.policy is None and getattr(a, name) is not None:
+    for name in ("practice", "budget", "epsilon", "alpha", "noise", "bound", "delta", "shift"):
+        if a.policy is None and getattr(a, name) not in (None, []):
             a.refuse(f"--{name} is for --policy")
 
 
@@ -176,6 +180,7 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int, 
     from linoto.logs.estimates import Interval
     from linoto.logs.evaluate import evaluate
     from linoto.logs.learning import learn_policy
+    from linoto.logs.row_kinds import kind_of
 
     interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits_of(arguments))
     options: dict[str, Any] = {"seed": arguments.seed, "interval": interval}
@@ -190,24 +195,35 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int, 
         learnt = learn_policy(warm, method=arguments.learn.replace("-", " "))
         return rows, evaluate(held_out, learnt, **options), len(warm), None
     actions = (arms or ArmTable.one_hot(list(rows.names or ()))).actions
-    rails = guardrails_in(rows, warm, arguments)
-    coins = bool(rails) and arguments.policy == "Gated" and is_binary(rows.rewards)
+    rails, moments = guardrails_in(rows, warm, arguments), kind_of(warm).moments
+    coins = (bool(rails) or moments is not None) and arguments.policy == "Gated" and is_binary(rows.rewards)
     seen = {"noise": "bounded", "reward_range": (0.0, 1.0)} if coins else None  # as an audit has it
-    policy = read_policy(arguments, rails=rails, seen=seen)
-    found = evaluate(held_out, policy, actions=actions, warm_start=warm, **options)
+    policy = read_policy(arguments, rails=rails, seen=seen, moments=moments)
+    practice = practice_in(warm, arguments)
+    found = evaluate(held_out, policy, actions=actions, warm_start=warm, practice=practice, **options)
     return rows, found, len(warm), policy
+
+
+def practice_in(warm: Rows, arguments: argparse.Namespace) -> dict[str, float] | None:
+    """What is done today where rows have contexts: as it is said, or all arms alike if these were uniform."""
+    from linoto.logs.row_kinds import kind_of
+
+    names, given = warm.names or (), list(arguments.practice)
+    in_contexts = kind_of(warm).moments is not None
+    if given and not in_contexts:
+        arguments.refuse("--practice is for contexts: without them the early rows are what is done today")
+    if given == ["given"]:
+        arguments.refuse("--practice must be what can be played in rows, got given: nobody sends it there")
+    if not given:
+        return dict.fromkeys(names, 1.0) if in_contexts and arguments.uniform else None
+    found = practice_among(given, names, warm.offline)
+    return {found: 1.0} if isinstance(found, str) else found
 
 
 def guardrails_in(rows: Rows, warm: Rows, arguments: argparse.Namespace) -> tuple[Guardrail, ...]:
     """The guardrails that were asked for, with what rows say of their ranges, and early ones of practice."""
-    asked = read_guardrails(arguments)
-    if asked and rows.recipe is not None:
-        raise ValueError(
-            "--guardrail must be left out of --policy where rows have contexts, got both: a policy with "
-            "guardrails plays practice too, and rows do not say what that is; linoto preview plays it"
-        )
     found = []
-    for rail in asked:
+    for rail in read_guardrails(arguments):
         values, early = rows.about(rail.name).rewards, warm.about(rail.name).rewards
         ends, mean = (float(values.min()), float(values.max())), float(early.mean())
         found.append(rail.in_log(ends, binary=is_binary(values), mean=mean, where=arguments.log))

@@ -130,10 +130,12 @@ def read_policy(
     *,
     rails: tuple[Guardrail, ...] = (),
     seen: Mapping[str, Any] | None = None,
+    moments: Moments | None = None,
 ) -> ComposedPolicy:
     """The policy that was asked for, with what the audit of the log found and what was said of rewards.
 
-    Without a log its guardrails are `rails`, and `seen` is what rows say of rewards where nobody else does.
+    Without a log its guardrails are `rails`, and `seen` is what rows say of rewards where nobody else does;
+    with contexts `moments` are the sums that the policy starts from.
     Where the command has options for how much may be lost and none is given, it is what is usual.
     """
     from linoto.core.confidence import with_assumptions
@@ -146,8 +148,10 @@ def read_policy(
     rails = rails if log is None else guardrails_of(arguments, log)
     amounts = {name: value for name in AMOUNTS if (value := getattr(arguments, name, None)) is not None}
     plain = arguments.policy == "Gated"
-    if plain and log is not None and log.features.takes_practice:
-        policy = with_amounts(with_gate_for(log.features.moments, policy, arguments), amounts)
+    if log is not None and log.features.takes_practice:
+        moments = log.features.moments
+    if plain and moments is not None:
+        policy = with_amounts(with_gate_for(moments, policy, arguments), amounts)
         return with_guardrails(policy, rails, log)
     policy = with_evidence(with_gate(policy, arguments, guarded=bool(rails)), arguments)
     if log is not None:

@@ -16,6 +16,7 @@ from linoto.core.hints import nearest
 
 if TYPE_CHECKING:
     from linoto.core.certificates import Certificate
+    from linoto.core.offline import Offline
     from linoto.core.protocols import ComposedPolicy
     from linoto.logs.arms import ArmTable
     from linoto.logs.rows import Rows
@@ -237,11 +238,16 @@ def practice_of(
         return None
     if not takes:
         arguments.refuse("--practice is for contexts: without them practice is the log's own mixture")
-    if len(given) == 1 and (given[0] in log.names or given[0] == "given"):
+    return practice_among(given, log.names, log.offline)
+
+
+def practice_among(given: list[str], names: Sequence[str], offline: Offline) -> str | dict[str, float]:
+    """The same among these items, which a log has played so often."""
+    if len(given) == 1 and (given[0] in names or given[0] == "given"):
         return given[0]
     if given == ["log"]:
-        counts = zip(log.names, log.offline.pulls.tolist(), strict=True)
-        return {item: n / log.offline.total for item, n in counts if n > 0}
+        counts = zip(names, offline.pulls.tolist(), strict=True)
+        return {item: n / offline.total for item, n in counts if n > 0}
     weights = dict[str, float]()
     for word in given:
         item, _, text = word.rpartition("=")
@@ -251,8 +257,8 @@ def practice_of(
             weights[item] = float(text)
         except ValueError:
             item = ""
-        if item not in log.names:
-            some = ", ".join(log.names[:5]) + (" ..." if len(log.names) > 5 else "")
+        if item not in names:
+            some = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
             raise ValueError(
                 f"--practice must be an item, ITEM=WEIGHT for each item, or log or given, got {word!r}: "
                 f"the items are {some}"

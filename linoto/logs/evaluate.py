@@ -32,7 +32,7 @@ from linoto.logs.estimates import Interval as Interval
 from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
 from linoto.logs.learning import learn_policy
 from linoto.logs.metrics import in_values
-from linoto.logs.row_kinds import kind_of
+from linoto.logs.row_kinds import RowsOfArms, kind_of
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
 from linoto.logs.targets import (
     GREEDY,
@@ -168,6 +168,7 @@ def replay(
     *,
     actions: npt.ArrayLike | None = None,
     warm_start: Rows | WarmStart | None = None,
+    practice: Mapping[str, float] | None = None,
     seed: int = 0,
     interval: Interval = Interval(),  # noqa: B008
 ) -> Estimate:
@@ -176,14 +177,20 @@ def replay(
     Rows are kept by rejection so that those kept look as if the target had logged them: all that agree where
     the logger was uniform, fewer where it was not. The target may be a policy, which then learns from the
     rows that are kept, starting from the warm start; the interval is then about the mean rewards of the arms
-    that it played. With contexts it is asked in the context of each row. `seed` drives the rejection and the
-    policy.
+    that it played. With contexts it is asked in the context of each row; one that plays what is done today
+    needs that said as `practice`, weights of arms by name. `seed` drives the rejection and the policy.
     """
-    return kept_mean(*replay_rows(rows, target, actions, warm_start, seed, interval))
+    return kept_mean(*replay_rows(rows, target, actions, warm_start, seed, interval, practice))
 
 
 def replay_rows(
-    rows: Rows, target: Target, actions: npt.ArrayLike | None, warm_start: Any, seed: int, interval: Interval
+    rows: Rows,
+    target: Target,
+    actions: npt.ArrayLike | None,
+    warm_start: Any,
+    seed: int,
+    interval: Interval,
+    practice: Mapping[str, float] | None,
 ) -> tuple[Weighted, Bools]:
     """The rows seen from a target, and (n,) which of them look as if it had logged them."""
     check_disjoint(rows, warm_start)
@@ -195,8 +202,9 @@ def replay_rows(
         if interval.kind == "bernstein":
             raise ValueError("interval must not be bernstein for a policy that learns, got 'bernstein'")
         told = told_metrics(rows, target)
-        agent = kind_of(rows).start(target, actions, warm_start, own)
-        return replayed(rows, agent, draws, interval, told)
+        asking = kind_of(rows, practice)
+        agent = asking.start(target, actions, warm_start, own)
+        return replayed(asking, agent, draws, interval, told)
     seen = Weighted.of(rows, target, "replay", interval)
     return seen, draws * seen.surely_kept < seen.weights
 
@@ -221,6 +229,7 @@ def evaluate(
     folds: int = 5,
     ridge: float = 1.0,
     warm_start: Rows | WarmStart | None = None,
+    practice: Mapping[str, float] | None = None,
     seed: int = 0,
     interval: Interval = Interval(),  # noqa: B008
     guardrails: Sequence[Guardrail] = (),
@@ -242,6 +251,9 @@ def evaluate(
     Metrics that rows have besides the reward (`rows.metrics`) are estimated too, each in estimates of its own
     whose `metric` is its name, from the rows that have a value. Those of `guardrails`, or of the policy's
     own, have intervals by their ranges. A policy with guardrails is told the values of the rows it plays.
+
+    With contexts, a policy that plays what is done today needs that said as `practice`, weights of arms by
+    name: rows say how likely what they played was, and not what would be played in their place.
     """
     for method in methods or ():
         check_choice("methods", method, METHODS)
@@ -253,8 +265,11 @@ def evaluate(
     learnt = "" if part is None else f"{part.method}, from {part.rows} {named(part)}"
     if is_policy(target):
         return evaluate_policy(
-            rows, target, methods or METHODS[:1], actions, warm_start, seed, interval, intervals, learnt
+            *(rows, target, methods or METHODS[:1], actions, warm_start),
+            *(seed, interval, intervals, learnt, practice),
         )
+    if practice is not None:
+        raise ValueError(f"practice must be None for a target that does not learn, got {practice!r}")
     target = as_probabilities(target, rows, "an evaluation")
     shared: dict[str, Any] = {"warm_start": warm_start, "interval": interval}
     calls: dict[str, Callable[[], Estimate]] = {
@@ -312,12 +327,13 @@ def evaluate_policy(
     interval: Interval,
     intervals: Mapping[str, Interval],
     learnt: str,
+    practice: Mapping[str, float] | None,
 ) -> list[Estimate]:
     """What a policy would have earned that learns as it plays, and had of each metric."""
     for method in methods:
         if method != "replay":
             as_probabilities(policy, rows, method)  # says why not
-    seen, kept = replay_rows(rows, policy, actions, warm_start, seed, interval)
+    seen, kept = replay_rows(rows, policy, actions, warm_start, seed, interval, practice)
     found = [kept_mean(seen, kept)]
     for metric, own in intervals.items():
         known = np.isfinite(rows.metrics[metric])
@@ -397,7 +413,7 @@ def learnt_choices(rows: Rows, fitted: Fitted, method: str, ridge: float) -> Flo
 
 
 def replayed(
-    rows: Rows, agent: Agent, draws: Floats, interval: Interval, told: Mapping[str, Floats]
+    asking: RowsOfArms, agent: Agent, draws: Floats, interval: Interval, told: Mapping[str, Floats]
 ) -> tuple[Weighted, Bools]:
     """The rows seen from a learning agent, and (n,) which it keeps; it is `told` these metrics.
 
@@ -405,7 +421,8 @@ def replayed(
     kept says nothing about their rewards. Where every row asks the same, it is asked again only after it has
     learned.
     """
-    asking, propensities = kind_of(rows), needed_propensities(rows, "replay")
+    rows = asking.rows
+    propensities = needed_propensities(rows, "replay")
     least = float(propensities.min())
     kept = np.zeros(len(rows), dtype=np.bool_)
     weights = np.zeros(len(rows))
@@ -419,7 +436,7 @@ def replayed(
         if draws[i] * propensities[i] < least:
             kept[i] = True
             values = {name: column[i] for name, column in told.items() if np.isfinite(column[i])}
-            agent.update(choice, reward, **({"metrics": values} if values else {}))
+            agent.update(asking.played(agent, i, choice), reward, **({"metrics": values} if values else {}))
     asking.check_end(agent, wanted, kept)
     played = np.bincount(rows.arms[kept], minlength=rows.k) / max(int(kept.sum()), 1)
     seen = Weighted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Policy, starts_without_arms
 from linoto.core.validation import as_actions, as_arm
@@ -19,6 +20,7 @@ from linoto.logs.rows import Rows, WarmStart
 MOST_CELLS = 50_000_000  # rows times arms: 400 MB for each matrix of them
 Actions = npt.ArrayLike | None
 Warm = Rows | WarmStart | None
+Practice = Mapping[str, float] | None  # weights of arms, by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,20 @@ class RowsOfArms:
     """Rows without a context: arms are the same in every row."""
 
     rows: Rows
+    practice: Practice = None  # what is done today, where a policy needs to know
+
+    def check_practice(self) -> None:
+        """Refuse practice where the warm start is what it is."""
+        if self.practice is not None:
+            raise ValueError(
+                f"practice must be None for rows without contexts, got {self.practice!r}: the rows of the "
+                "warm start are what is done today"
+            )
+
+    @property
+    def moments(self) -> Moments | None:
+        """The sums of rewards and features, with contexts."""
+        return None
 
     @property
     def varies(self) -> bool:
@@ -34,6 +50,7 @@ class RowsOfArms:
 
     def start(self, policy: Policy, actions: Actions, warm_start: Warm, rng: np.random.Generator) -> Any:
         """An agent that knows what the rows of the warm start say."""
+        self.check_practice()
         if actions is None:
             raise ValueError("actions must be given to replay a policy, got None")
         arms, k = as_actions(actions), self.rows.k
@@ -46,6 +63,10 @@ class RowsOfArms:
         """What an agent wants to play in a row, as it says it and as an arm."""
         choice = self.choice(agent, row)
         return choice, as_arm(getattr(choice, "arm", choice), self.rows.k, "the arm of target")
+
+    def played(self, agent: Agent, row: int, choice: Any) -> Any:
+        """The same for a row that is kept: what is to be told of it."""
+        return choice
 
     def choice(self, agent: Agent, row: int) -> Any:
         """What it answers where the arms on offer are those of the row."""
@@ -85,9 +106,19 @@ class RowsInContexts(RowsOfArms):
         moments = None if warm_start is None else warm_start.moments(np.arange(len(warm_start)))
         start: Any = policy.start
         agent = start(offline=moments, features=self.rows.recipe, rng=rng)
-        if agent.needs_practice:
-            raise ValueError("policy must be one that needs no practice to be replayed, got one that does")
+        for name in self.practice or ():
+            if name not in (self.rows.names or ()):
+                raise ValueError(f"practice must be weights of the arms of the rows, got {name!r}")
+        if agent.needs_practice and self.practice is None:
+            raise ValueError(
+                "practice must be given to replay a policy that plays it, got None: rows say how likely what "
+                "they played was, and not what would be played today in their place"
+            )
         return agent
+
+    @property
+    def moments(self) -> Moments | None:
+        return self.rows.moments(np.arange(len(self.rows)))
 
     def expected(self, parts: Sequence[Ints], used: Sequence[Sequence[int]], ridge: float) -> list[Floats]:
         """The same by a linear model of the features: (its rows, k)."""
@@ -104,9 +135,34 @@ class RowsInContexts(RowsOfArms):
         ]
 
     def ask(self, agent: Agent, row: int) -> tuple[Any, int]:
-        rows = self.rows
-        choice = agent.decide(context=rows.context_of(row), allowed=list(rows.offered(row)))
-        return choice, rows.known_recipe.item_places[str(choice.name)]
+        """Where practice is drawn, or a coin thrown, it is shown to nobody: most rows are not played.
+
+        Whether a row is kept depends on no draw, so that those of a round may serve until one is.
+        """
+        asked = self.question(row)
+        if "practice" in asked:
+            choice = agent.driver.peek(None, agent.driver.question(**asked))
+        else:
+            choice = agent.decide(**asked)
+        return choice, self.rows.known_recipe.item_places[str(choice.name)]
+
+    def played(self, agent: Agent, row: int, choice: Any) -> Any:
+        asked = self.question(row)
+        return agent.decide(**asked) if "practice" in asked else choice
+
+    def question(self, row: int) -> dict[str, Any]:
+        """What a row asks, with practice where that is known: its weights among the arms on offer."""
+        offered = list(self.rows.offered(row))
+        asked = {"context": self.rows.context_of(row), "allowed": offered}
+        if self.practice is None:
+            return asked
+        weights = np.array([self.practice.get(name, 0.0) for name in offered])
+        if not weights.any():
+            raise ValueError(
+                f"practice must have an arm on offer in every row, got none in row {row}, which has "
+                f"{', '.join(offered)}"
+            )
+        return asked | {"practice": weights / weights.sum()}
 
 
 def means_of(rows: Rows, parts: Sequence[Ints]) -> Floats:
@@ -124,6 +180,6 @@ def ridge_estimate(parts: Sequence[tuple[Floats, Floats]], ridge: float, d: int)
     return np.asarray(np.linalg.solve(gram, vectors), dtype=np.float64)
 
 
-def kind_of(rows: Rows) -> RowsOfArms:
+def kind_of(rows: Rows, practice: Practice = None) -> RowsOfArms:
     """The rows, with everything that depends on whether they have a context."""
-    return RowsInContexts(rows) if rows.recipe else RowsOfArms(rows)
+    return RowsInContexts(rows, practice) if rows.recipe else RowsOfArms(rows, practice)

@@ -125,12 +125,30 @@ def test_guardrails_of_a_policy_in_json_are_replayed_and_no_others_beside_them(
     assert "--guardrail is for Gated without guardrails of its own" in capsys.readouterr().err
 
 
-def test_a_policy_with_guardrails_is_not_replayed_in_contexts(
+def test_a_policy_with_guardrails_is_replayed_in_contexts_where_practice_is_said(
     log: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [*LOG, *CONTEXTS["contexts"], "--propensity", "p", *RAILS, "--policy", "Gated", "--budget", "40"]
+    words = [
+        *LOG,
+        *CONTEXTS["contexts"],
+        "--propensity",
+        "p",
+        *RAILS[:2],
+        "--policy",
+        "Gated",
+        "--budget",
+        "40",
+    ]
     assert run("evaluate", log, *words) == 1
-    assert "--guardrail must be left out of --policy where rows have contexts" in capsys.readouterr().err
+    assert "practice must be given to replay a policy that plays it, got None" in capsys.readouterr().err
+    assert run("evaluate", log, *words, "--practice", "b", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one.get("metric", "") for one in found["estimates"]] == ["", "complaint"]
+    assert found["target"]["policy"]["gate"]["type"] == "Control"
+    assert run("evaluate", log, *words, "--practice", "given") == 2
+    capsys.readouterr()
+    assert run("evaluate", log, *LOG, "--propensity", "p", "--play", "b", "--practice", "b") == 2
+    assert "--practice is for --policy" in capsys.readouterr().err
 
 
 def test_a_metric_is_called_as_its_column_is_written(
