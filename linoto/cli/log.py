@@ -64,8 +64,6 @@ def run_sql(arguments: argparse.Namespace) -> None:
 
     a = arguments
     refuse_columns(read_columns(a))
-    if a.guardrail:
-        raise ValueError("--guardrail must be left out: print a statement for each metric, as its --reward")
     question = Question(
         table=a.table,
         reward=a.reward,
@@ -77,5 +75,6 @@ def run_sql(arguments: argparse.Namespace) -> None:
         categories=a.category,
         crosses=a.cross,
         min_count=a.min_count or 1,
+        guardrails=a.guardrail or (),
     )
     print(statement_of(question, dialect_of(a.dialect)))

@@ -37,7 +37,7 @@ from linoto.logs.queries import (
     reward_extent,
 )
 from linoto.logs.saved import SavedLog
-from linoto.logs.statistics import read_statistics
+from linoto.logs.statistics import Blocks, read_blocks
 from linoto.logs.sums import PART as ARM_PART
 from linoto.logs.sums import (
     ArmSums,
@@ -264,7 +264,7 @@ def read_log(
         }
         for name in (name for name, value in told.items() if value):
             raise ValueError(f"reward must be the column of what was earned, got None beside {name}")
-        return Log(**read_statistics(source, arms, skip_bad=skip_bad))
+        return log_of(read_blocks(source), arms, skip_bad=skip_bad)
     rails = asked_guardrails(guardrails)
     asked = asked_for(
         recipe,
@@ -383,6 +383,19 @@ class Reading(NamedTuple):
         if item is None:
             return ArmTable.one_hot([EVERY_ROW], "item"), ()
         return self.asked.find_arms(connection, files, item, self.source, skip_bad=self.skip_bad)
+
+
+def log_of(blocks: Blocks, arms: ArmTable | None, *, skip_bad: bool) -> Log:
+    """A log from the rows that a warehouse gave, and one for each of its guardrails."""
+    log = Log(**blocks.rewards.log(arms, skip_bad=skip_bad))
+    recipe = None if log.contexts is None else log.recipe
+    rails = asked_guardrails(blocks.question.guardrails)
+    metrics = {
+        rail.name: Log(**blocks.values(place, recipe).log(log.arms, skip_bad=skip_bad))
+        for place, rail in enumerate(rails)
+    }
+    known = tuple(seen_in(metrics[rail.name], rail) for rail in rails)
+    return replace(log, guardrails=known, metrics=metrics) if rails else log
 
 
 def seen_in(log: Log, rail: AskedGuardrail) -> Guardrail:

@@ -6,7 +6,8 @@ to the sums, any mean and scale of a recipe is a polynomial of them (`logs/stati
 
 A row that comes back has in `linoto` what it is: "rows" are those of one item with the same levels, in one
 half; "bad" counts those that cannot be used; "low" and "high" are the rewards at either end; and the one that
-is JSON says what was asked.
+is JSON says what was asked. Rows about a guardrail are the same with its values in the place of rewards; what
+they are begins with `metric 0: `.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 from linoto.core.features.columns import Column
 from linoto.logs.dialects import Dialect
+from linoto.logs.metrics import asked_guardrails, check_metric
+from linoto.logs.queries import Columns
 from linoto.logs.where import parse_where
 
 FORMAT = 1
@@ -28,6 +31,7 @@ PART = "linoto"  # the column that says what a row is, and no other file has
 LARGEST = 1e150  # a number whose square is finite; and 1 / propensity
 MOST_ENDS = 10_000  # different rewards at either end
 REWARD = "y"
+METRIC = "metric {}: "  # before what a row is, where it is about a guardrail
 Factors = tuple[str, ...]  # numbers that are multiplied before they are summed: z0, z1, ..., y
 
 
@@ -45,19 +49,37 @@ class Question:
     categories: tuple[str, ...] = ()
     crosses: tuple[tuple[str, str], ...] = ()
     min_count: int = 1
+    guardrails: tuple[str, ...] = ()  # as --guardrail takes them
 
     def __post_init__(self) -> None:
-        for name in ("numeric", "categories"):
+        for name in ("numeric", "categories", "guardrails"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "crosses", tuple((one, other) for one, other in self.crosses))
         if not self.table.strip():
             raise ValueError("table must be the name of a table or a query, got nothing")
         parse_where(self.where)
+        for rail in asked_guardrails(self.guardrails):
+            rail.check_direction()
+            check_metric(rail.name, Columns(self.reward, self.item, self.propensity, self.time))
+            if rail.name in (*self.numeric, *self.categories):
+                raise ValueError(
+                    f"guardrail {rail.name!r} must be a column of its own, got one of the context"
+                )
+
+    @property
+    def metrics(self) -> list[str]:
+        """The columns of its guardrails."""
+        return [rail.name for rail in asked_guardrails(self.guardrails)]
+
+    def about(self, metric: str) -> Question:
+        """The same with a metric in the place of the reward."""
+        return replace(self, reward=metric, guardrails=())
 
     @property
     def header(self) -> str:
-        """Everything that was asked, in one row of what comes back."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True)
+        """Everything that was asked, in one row of what comes back; an older reader knows no guardrails."""
+        said = {name: value for name, value in asdict(self).items() if name != "guardrails" or value}
+        return json.dumps({"format": FORMAT, **said}, sort_keys=True)
 
     @classmethod
     def from_header(cls, text: str) -> Question:
@@ -120,9 +142,7 @@ def tables_of(question: Question, dialect: Dialect) -> Iterator[tuple[str, str]]
     """The steps, each a table that the next ones use."""
     q, name = question, dialect.alias
     yield "given", select_given(q, dialect)
-    tests = " ".join(f"WHEN {test} THEN '{kind}'" for kind, test in faults_of(q, dialect))
-    yield "checked", f"SELECT given.*, CASE {tests} END AS {name('bad')} FROM given"
-    yield "good", f"SELECT * FROM checked WHERE {name('bad')} IS NULL"
+    yield from checked_rows(q, dialect, REWARD)
     if q.time is not None:
         t, n, before, total = map(name, ("t", "n", "before", "total"))
         yield "times", f"SELECT {t}, count(*) AS {n} FROM given WHERE {t} IS NOT NULL GROUP BY {t}"
@@ -137,11 +157,33 @@ def tables_of(question: Question, dialect: Dialect) -> Iterator[tuple[str, str]]
             for sql, what in (("avg", "mean"), ("min", "least"), ("max", "most"))
         )
         yield "facts", f"SELECT {', '.join(facts)} FROM good"
-    yield "centred", select_centred(q, dialect)
-    yield "grouped", select_grouped(q, dialect)
-    y, n = name(REWARD), name("n")
+    yield from summed_rows(q, dialect, REWARD)
+    for place in range(len(q.metrics)):
+        yield from checked_rows(q, dialect, f"m{place}")
+        yield from summed_rows(q, dialect, f"m{place}")
+
+
+def of(step: str, value: str) -> str:
+    """The name of a step: that of a metric's values beside the one of rewards."""
+    return step if value == REWARD else f"{step}_{value}"
+
+
+def checked_rows(question: Question, dialect: Dialect, value: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with each row, and those with which nothing is; `value` are rewards, or a metric."""
+    bad, checked = dialect.alias("bad"), of("checked", value)
+    tests = " ".join(f"WHEN {test} THEN '{kind}'" for kind, test in faults_of(question, dialect, value))
+    yield checked, f"SELECT given.*, CASE {tests} END AS {bad} FROM given"
+    yield of("good", value), f"SELECT * FROM {checked} WHERE {bad} IS NULL"
+
+
+def summed_rows(question: Question, dialect: Dialect, value: str) -> Iterator[tuple[str, str]]:
+    """The sums of good rows, and their values at either end."""
+    y, n, good = dialect.alias(value), dialect.alias("n"), of("good", value)
+    yield of("centred", value), select_centred(question, dialect, good)
+    yield of("grouped", value), select_grouped(question, dialect, value)
     for end, way in (("lowest", "ASC"), ("highest", "DESC")):
-        yield end, f"SELECT {y}, count(*) AS {n} FROM good GROUP BY {y} ORDER BY {y} {way} LIMIT {MOST_ENDS}"
+        ends = f"SELECT {y}, count(*) AS {n} FROM {good} GROUP BY {y} ORDER BY {y} {way} LIMIT {MOST_ENDS}"
+        yield of(end, value), ends
 
 
 def select_given(question: Question, dialect: Dialect) -> str:
@@ -156,6 +198,7 @@ def select_given(question: Question, dialect: Dialect) -> str:
         f"{column(words)} AS {name(level)}" for words, level in zip(q.categories, q.levels, strict=True)
     ]
     parts += [f"{dialect.number(column(one))} AS {name(f'x{i}')}" for i, one in enumerate(q.numeric)]
+    parts += [f"{dialect.number(column(one))} AS {name(f'm{i}')}" for i, one in enumerate(q.metrics)]
     is_query = re.match(r"\s*(\(|select\b|with\b)", q.table, re.IGNORECASE)
     inner = q.table.strip().rstrip(";")
     table = inner if not is_query or inner.startswith("(") else f"({inner})"
@@ -177,15 +220,24 @@ def compared(dialect: Dialect, column: str, operator: str, value: float | str | 
     return f"{dialect.number(sql)} {operator} {dialect.constant(float(value))}"
 
 
-def faults_of(question: Question, dialect: Dialect) -> Iterator[tuple[str, str]]:
+def faults_of(question: Question, dialect: Dialect, value: str) -> Iterator[tuple[str, str]]:
     """What can be wrong with a row, in the words of `logs/queries.py`; no warehouse calls NaN small."""
+    if value == REWARD:
+        yield from faults_with(question, dialect, "reward", value)
+        return
+    for kind, test in faults_with(question, dialect, "value", value):
+        yield METRIC.format(value[1:]) + kind, test
+
+
+def faults_with(question: Question, dialect: Dialect, word: str, value: str) -> Iterator[tuple[str, str]]:
+    """The same where rewards are called by a word."""
     name, large = dialect.alias, dialect.constant(LARGEST)
-    roles = {"item": "item", "reward": REWARD}
+    roles = {"item": "item", word: value}
     roles |= {"propensity": "p"} if question.propensity else {}
     roles |= {"time": "t"} if question.time else {}
     for role, sql in roles.items():
         yield f"missing {role}", f"{name(sql)} IS NULL"
-    yield "reward is not finite or too large", f"NOT (abs({name(REWARD)}) <= {large})"
+    yield f"{word} is not finite or too large", f"NOT (abs({name(value)}) <= {large})"
     if question.propensity is not None:
         least = dialect.constant(1 / LARGEST)
         yield "propensity outside (0, 1]", f"NOT ({name('p')} >= {least} AND {name('p')} <= 1)"
@@ -195,11 +247,11 @@ def faults_of(question: Question, dialect: Dialect) -> Iterator[tuple[str, str]]
         yield f"{shown} is not finite", f"NOT (abs({name(f'x{place}')}) <= {large})"
 
 
-def select_centred(question: Question, dialect: Dialect) -> str:
+def select_centred(question: Question, dialect: Dialect, good: str) -> str:
     """The good rows with their half, and numbers as they differ from their means."""
     q, name = question, dialect.alias
     late = "0" if q.time is None else f"CASE WHEN {name('t')} >= {name('cut')} THEN 1 ELSE 0 END"
-    parts = [f"{late} AS {name('late')}", "good.*"]
+    parts = [f"{late} AS {name('late')}", f"{good}.*"]
     parts += [name("cut")] if q.time else []
     for place in range(len(q.numeric)):
         parts += [name(f"{what}{place}") for what in ("mean", "least", "most")]
@@ -207,14 +259,14 @@ def select_centred(question: Question, dialect: Dialect) -> str:
     others = "".join(
         f" CROSS JOIN {table}" for table, there in (("facts", q.numeric), ("middle", q.time)) if there
     )
-    return f"SELECT {', '.join(parts)} FROM good{others}"
+    return f"SELECT {', '.join(parts)} FROM {good}{others}"
 
 
-def select_grouped(question: Question, dialect: Dialect) -> str:
-    """Sums of the rows that have the same half, item and levels."""
+def select_grouped(question: Question, dialect: Dialect, value: str) -> str:
+    """Sums of the rows that have the same half, item and levels; factors call a metric's value a reward."""
     q, name = question, dialect.alias
     keys = ", ".join(map(name, ("late", "item", *q.levels)))
-    y, p = name(REWARD), name("p")
+    y, p = name(value), name("p")
     parts = [keys, f"min({y}) AS {name('low')}", f"max({y}) AS {name('high')}"]
     if q.propensity is not None:
         parts += [f"sum(1 / {p}) AS {name('inverse')}", f"sum(1 / {p} / {p}) AS {name('inverse_square')}"]
@@ -225,9 +277,9 @@ def select_grouped(question: Question, dialect: Dialect) -> str:
             f"max({name(f'{what}{place}')}) AS {name(f'{what}{place}')}" for what in ("mean", "least", "most")
         ]
     for place, factors in enumerate(q.factors):
-        product = " * ".join(map(name, factors))
+        product = " * ".join(name(value if factor == REWARD else factor) for factor in factors)
         parts.append(f"{f'sum({product})' if factors else 'count(*)'} AS {name(f's{place}')}")
-    return f"SELECT {', '.join(parts)} FROM centred GROUP BY {keys}"
+    return f"SELECT {', '.join(parts)} FROM {of('centred', value)} GROUP BY {keys}"
 
 
 def results_of(question: Question, dialect: Dialect) -> Iterator[str]:
@@ -239,11 +291,13 @@ def results_of(question: Question, dialect: Dialect) -> Iterator[str]:
         columns = (f"{values.get(column, 'NULL')} AS {name(column)}" for column in q.names)
         return f"SELECT {', '.join(columns)}{table}"
 
-    own = {column: name(column) for column in q.names if column != PART}
-    yield select("'rows'", " FROM grouped", **own)
-    yield select(dialect.literal(q.header), "")
-    bad = name("bad")
-    yield select(bad, f" FROM checked WHERE {bad} IS NOT NULL GROUP BY {bad}", s0="count(*)")
-    y, n = name(REWARD), name("n")
-    yield select("'low'", " FROM lowest", low=y, s0=n)
-    yield select("'high'", " FROM highest", high=y, s0=n)
+    own, bad, n = {column: name(column) for column in q.names if column != PART}, name("bad"), name("n")
+    for value in (REWARD, *(f"m{place}" for place in range(len(q.metrics)))):
+        about, y = "" if value == REWARD else METRIC.format(value[1:]), name(value)
+        yield select(f"'{about}rows'", f" FROM {of('grouped', value)}", **own)
+        if value == REWARD:
+            yield select(dialect.literal(q.header), "")
+        table = f" FROM {of('checked', value)} WHERE {bad} IS NOT NULL GROUP BY {bad}"
+        yield select(bad, table, s0="count(*)")
+        yield select(f"'{about}low'", f" FROM {of('lowest', value)}", low=y, s0=n)
+        yield select(f"'{about}high'", f" FROM {of('highest', value)}", high=y, s0=n)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ import numpy as np
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.cells import level_of, text_of
 from linoto.core.features.columns import Category, Numeric, Spread
+from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import arms_named
@@ -28,8 +29,8 @@ from linoto.logs.asked import AskedArms, asked_for
 from linoto.logs.databases import Query
 from linoto.logs.feature_sums import Found, HalfSums, Seen, SumPlan, gather
 from linoto.logs.features import LoggedContexts
-from linoto.logs.queries import KEPT_UNKNOWN, UNKNOWN, ResultColumns, fetch_table
-from linoto.logs.statement import PART, REWARD, Factors, Question
+from linoto.logs.queries import KEPT_UNKNOWN, MISSING, UNKNOWN, ResultColumns, fetch_table
+from linoto.logs.statement import METRIC, PART, REWARD, Factors, Question
 from linoto.logs.sums import RewardEnds, by_arm, kept_ends, sums_equal_squares
 from linoto.logs.tables import is_path, kind_of, open_source, refuse_rejected, source_name
 from linoto.logs.text_files import read_header, read_keys
@@ -54,8 +55,8 @@ def is_statistics(source: Any) -> bool:
     )
 
 
-def read_statistics(source: Any, arms: ArmTable | None, *, skip_bad: bool) -> dict[str, Any]:
-    """What `Log` is made of, from the rows that a warehouse gave."""
+def read_blocks(source: Any) -> Blocks:
+    """The rows that a warehouse gave."""
     where = source_name(source)
     with open_source(source, None) as (connection, files):
         refuse_rejected(files)
@@ -67,7 +68,7 @@ def read_statistics(source: Any, arms: ArmTable | None, *, skip_bad: bool) -> di
                 as_id = name == "item" or name.startswith("level")
                 (values,) = fetch_table(connection, file, [name], name if as_id else "")
                 table.setdefault(name, []).extend(values)
-    return Blocks.of(table, where).log(arms, skip_bad=skip_bad)
+    return Blocks.of(table, where)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,6 +79,7 @@ class Blocks:
     source: str
     parts: Sequence[str]
     table: dict[str, list[Any]]
+    recipe: Recipe | None = None  # that was learned already; None: it is made of the columns
 
     @classmethod
     def of(cls, table: dict[str, list[Any]], where: str) -> Blocks:
@@ -98,6 +100,24 @@ class Blocks:
         if missing:
             raise ValueError(f"{where} must have all columns of its statement, got no {missing[0]!r}")
         return cls(question=question, source=where, parts=parts, table=table)
+
+    @property
+    def rewards(self) -> Blocks:
+        """The same without rows about guardrails."""
+        prefixes = tuple(METRIC.format(place) for place in range(len(self.question.metrics)))
+        stay = [place for place, part in enumerate(self.parts) if not part.startswith(prefixes or "\0")]
+        return self.only(stay)
+
+    def values(self, place: int, recipe: Recipe | None) -> Blocks:
+        """The rows about one of the guardrails, its values as rewards; `recipe` is that of the log."""
+        prefix = METRIC.format(place)
+        some = self.only([at for at, part in enumerate(self.parts) if part.startswith(prefix)])
+        return replace(
+            some,
+            parts=[part.removeprefix(prefix) for part in some.parts],
+            question=self.question.about(self.question.metrics[place]),
+            recipe=recipe,
+        )
 
     def at(self, part: str) -> list[int]:
         """The places of the rows of a kind."""
@@ -128,7 +148,7 @@ class Blocks:
         counts = Counter[str]()
         for place, part in enumerate(self.parts):
             if part not in KNOWN_PARTS and not part.startswith("{"):
-                counts[part] += int(self.table["s0"][place])
+                counts[part] += int(float(self.table["s0"][place]))  # in CSV others write 3 as 3.0
         return counts
 
     # -- the log ------------------------------------------------------------------------------------------
@@ -138,7 +158,8 @@ class Blocks:
         q, names = self.question, self.column("item")
         bad, notes = Counter(self.bad), tuple[str, ...]()
         if not names:
-            raise ValueError(f"{self.source} must have at least one usable row, got none")
+            value = f" with a value in {q.reward!r}" if bad[MISSING] else ""
+            raise ValueError(f"{self.source} must have at least one usable row{value}, got none")
         if arms is None:
             total = int(self.rows.sum())
             arms, notes = arms_named(set(names), total, q.item, self.source, skip_bad=skip_bad)
@@ -149,8 +170,9 @@ class Blocks:
                 unknown[name] += int(count)
         if unknown:
             bad[UNKNOWN] += unknown.total()
-        if bad and not skip_bad:
-            self.refuse_bad(bad, unknown, arms)
+        refused = Counter({kind: count for kind, count in bad.items() if kind != MISSING})
+        if refused and not skip_bad:
+            self.refuse_bad(refused, unknown, arms)
         known = np.array([name in places for name in names])
         some = self.chosen(known)
         at = np.array([places[name] for name in some.column("item")], dtype=np.int64)
@@ -166,10 +188,12 @@ class Blocks:
     def chosen(self, kept: Bools) -> Blocks:
         """The same with some of the blocks."""
         dropped = {place for place, good in zip(self.at("rows"), kept, strict=True) if not good}
-        stay = [place for place in range(len(self.parts)) if place not in dropped]
+        return self.only([place for place in range(len(self.parts)) if place not in dropped])
+
+    def only(self, stay: Sequence[int]) -> Blocks:
+        """The same with some of the rows that came back."""
         table = {name: [values[place] for place in stay] for name, values in self.table.items()}
-        parts = [self.parts[place] for place in stay]
-        return Blocks(question=self.question, source=self.source, parts=parts, table=table)
+        return replace(self, parts=[self.parts[place] for place in stay], table=table)
 
     def found(
         self, arms: ArmTable, at: Ints, bad: Counter[str], unknown: Counter[str], notes: tuple[str, ...]
@@ -252,6 +276,7 @@ class Blocks:
         )
         if isinstance(asked, AskedArms):
             return None, ()
+        asked = asked if self.recipe is None else asked_for(self.recipe)
         seen = Seen({name: (self.spread(place),) for place, name in enumerate(q.numeric)})
         seen |= {name: self.counted(place) for place, name in enumerate(q.categories)}
         plan = SumPlan(recipe=asked.made(seen, q.item, arms))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from linoto.logs.statement import Question, statement_of
 
 CONTEXT: dict[str, Any] = {"numeric": ["age", "price"], "categories": ["country", "member"]}
 CROSSES = [("item", "country"), ("item", "age"), ("country", "price"), ("age", "price"), ("age", "age")]
+RAILS = ["complaint:lower:budget=20", "minutes:lower:range=0..90:rate=0.5"]
 CASES: dict[str, dict[str, Any]] = {
     "fixed arms": {"reward": "clicked", "time": "day"},
     "rewards of any size": {"reward": "spent", "time": "at"},
@@ -38,6 +40,15 @@ CASES: dict[str, dict[str, Any]] = {
     "numbers": {"reward": "spent", "numeric": ["age", "price"], "time": "day"},
     "words": {"reward": "clicked", "categories": ["country", "member"], "time": "day", "min_count": 30},
     "crosses": {"reward": "spent", **CONTEXT, "crosses": CROSSES, "time": "at", "propensity": "p"},
+    "guardrails": {"reward": "clicked", "time": "day", "propensity": "p", "guardrails": RAILS},
+    "guardrails in contexts": {
+        "reward": "spent",
+        "numeric": ["age"],
+        "categories": ["country"],
+        "crosses": [("item", "age")],
+        "guardrails": RAILS,
+        "time": "day",
+    },
     "some rows": {
         "reward": "clicked",
         "numeric": ["age"],
@@ -64,6 +75,8 @@ def visits(rows: int = 900) -> pd.DataFrame:
             "p": np.array([0.2, 0.3, 0.5])[item],
             "day": rng.integers(1, 30, rows),
             "at": pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 2_000_000, rows), unit="s"),
+            "complaint": rng.binomial(1, 0.1, rows),
+            "minutes": np.where(rng.random(rows) < 0.2, np.nan, rng.uniform(0, 60, rows).round(1)),
         }
     )
 
@@ -123,6 +136,12 @@ def same_log(found: Log, expected: Log) -> None:
     if expected.propensities is not None and found.propensities is not None:
         for name, value in vars(expected.propensities).items():
             np.testing.assert_allclose(getattr(found.propensities, name), value, rtol=1e-12)
+    assert list(found.metrics) == list(expected.metrics) and found.bad == expected.bad
+    for name, metric in expected.metrics.items():
+        same_log(found.metrics[name], metric)
+    for rail, other in zip(found.guardrails, expected.guardrails, strict=True):
+        assert rail.mean == pytest.approx(other.mean, rel=1e-12)
+        assert replace(rail, mean=None) == replace(other, mean=None)
 
 
 def same_audit(found: Log, expected: Log) -> None:
@@ -179,7 +198,7 @@ def warehouse(postgres: Cluster) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             """CREATE TABLE visits (variant text, clicked smallint, spent numeric, age real, price float8,
-            country text, member int, p float8, day int, at timestamp)"""
+            country text, member int, p float8, day int, at timestamp, complaint int, minutes float8)"""
         )
         with connection.cursor().copy("COPY visits FROM STDIN") as copy:
             for row in table.itertuples(index=False):
@@ -283,7 +302,13 @@ def test_the_command_prints_what_the_audit_reads(tmp_path: Path, capsys: pytest.
     [
         (("--dialect", "oracle"), 2, "--dialect must be one of bigquery"),
         (("--dialect", "spark", "--column", "spline(age, knots=5)"), 1, "got spline 'age'"),
-        (("--dialect", "spark", "--guardrail", "complaint:lower"), 1, "--guardrail must be left out"),
+        (("--dialect", "spark", "--guardrail", "complaint"), 1, "must say whether lower or higher is better"),
+        (("--dialect", "spark", "--guardrail", "clicked:lower"), 1, "must be another column than the reward"),
+        (
+            ("--dialect", "spark", "--numeric", "age", "--guardrail", "age:lower"),
+            1,
+            "guardrail 'age' must be a column of its own",
+        ),
         (("--dialect", "spark", "--where", "age like 3"), 1, "--where must be comparisons"),
     ],
 )
