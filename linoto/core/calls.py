@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from linoto.core import kernels
-from linoto.core.arrays import Records
-from linoto.core.kernels import Parts, State
+from linoto.core.arrays import Floats, Records
+from linoto.core.kernels import Part, Parts, State
 
 Entry = Callable[..., Any]
 ENTRIES: dict[Any, tuple[Entry, Entry, Entry]] = {}  # of `decide`, `commit` and `observe`
@@ -60,6 +62,57 @@ class Calls:
         if state is not self.known:
             self.look_at(params, state)
         self._observe(params, state, arm, mixture, value, error, played, *self.learning)
+
+
+class RoundCalls:
+    """The same where rounds bring their own arms, which are arrays of one kind in every round.
+
+    A state is looked at when its matrices are other ones: `with_arms` makes a new one for each round.
+    """
+
+    def __init__(self, coin: Part, shift: Part) -> None:
+        self.coin, self.shift = coin, shift
+        self.known: Floats | None = None
+
+    def __reduce__(self) -> tuple[type[RoundCalls], tuple[Part, Part]]:
+        """Code is found again wherever an agent is copied to."""
+        return RoundCalls, (self.coin, self.shift)
+
+    def look_at(self, params: Records, state: State) -> None:
+        """Find the code for such a state; compile it where that is the first of its kind."""
+        kinds = tuple((array.dtype, array.ndim, array.flags.num) for array in (params, *state[1:]))
+        key, one = (kinds, self.coin, self.shift), np.zeros(1)
+        if key not in ENTRIES:
+            parts, seen = (self.coin, self.shift), state._replace(actions=np.zeros((1, 1)))
+            ENTRIES[key] = (
+                entry_of(kernels.context_decide, params, seen, np.zeros((1, 1)), one, 1, -1, *parts),
+                entry_of(kernels.context_commit, params, seen, one, one, False, self.coin),
+                entry_of(kernels.context_observe, params, seen, one, 0.0, 0.0, *parts),
+            )
+        self._decide, self._commit, self._observe = ENTRIES[key]
+        self.known = state.square
+
+    def decide(
+        self, params: Records, state: State, whitened: Floats, weights: Floats, offered: int, proposal: int
+    ) -> None:
+        """Decide about the arms in the state."""
+        if state.square is not self.known:
+            self.look_at(params, state)
+        self._decide(params, state, whitened, weights, offered, proposal, self.coin, self.shift)
+
+    def commit(
+        self, params: Records, state: State, action: Floats, practice: Floats, by_practice: bool
+    ) -> None:
+        """Count a play."""
+        if state.square is not self.known:
+            self.look_at(params, state)
+        self._commit(params, state, action, practice, by_practice, self.coin)
+
+    def observe(self, params: Records, state: State, action: Floats, value: float, error: float) -> None:
+        """Count a reward."""
+        if state.square is not self.known:
+            self.look_at(params, state)
+        self._observe(params, state, action, value, error, self.coin, self.shift)
 
 
 def entry_of(kernel: Any, *args: Any) -> Entry:

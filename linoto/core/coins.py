@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from linoto.core import codec, kernels
-from linoto.core.arrays import Bools, Floats, Records
+from linoto.core.arrays import Bools, Floats, Records, reader, writer
 from linoto.core.certificates import Certificate
 from linoto.core.decisions import SOURCES, Decision
 from linoto.core.gates import Gate
@@ -19,6 +19,7 @@ from linoto.core.kernels import State
 DESK = ("entry", "entry_share", "entry_centre", "entry_practice")
 ENTRIES = {"explorer": kernels.EXPLORED_PLAY, "control": kernels.CONTROL_PLAY}
 KEY_BYTES = 32
+of_rounds, write_draws = reader(kernels.RUN, "rounds"), writer(kernels.RUN, "practice_draw", "coin")
 
 
 # -- where coins come from
@@ -101,8 +102,11 @@ class GeneratorCoins:
 
     def at(self, round: int) -> tuple[float, float]:
         """Practice's draw and the coin of one round."""
-        draw, coin = self.rows(round, 1)[0].tolist()
-        return draw, coin
+        if round != self._next:
+            draw, coin = self.rows(round, 1)[0].tolist()
+            return draw, coin
+        self._next, draw_one = round + 1, self._generator.random
+        return draw_one(), draw_one()
 
     def rows(self, first: int, rounds: int) -> Floats:
         """(rounds, 2) those of the rounds from `first` on; rounds before it are passed over."""
@@ -137,7 +141,7 @@ def decode_coins(data: dict[str, Any], rounds: int) -> KeyedCoins | GeneratorCoi
 
 def draw_coins(run: Records, coins: Coins) -> None:
     """Practice's arm and the coin of the next round, as uniform numbers that nobody is shown."""
-    run["practice_draw"][0], run["coin"][0] = coins.at(run["rounds"].item(0) + 1)
+    write_draws(run, *coins.at(of_rounds(run)[0] + 1))
 
 
 SEEDED = (

@@ -42,6 +42,29 @@ class NoSafeArm(ValueError):  # noqa: N818 - a refusal of the round, not a mista
     """The gate refused every allowed arm, and no allowed arm is safe to fall back on."""
 
 
+class WhenRead:
+    """A field whose value is made when it is first read: d numbers take longer to write than to decide.
+
+    It is kept as a function under the same name with an underscore, see `Decision.of`.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name, self.unread = name, f"_{name}"
+
+    def __get__(self, decision: Any, owner: type | None = None) -> Any:
+        if decision is None:
+            return None  # the default of the field
+        known = vars(decision)
+        if self.unread not in known:
+            return None
+        return known.setdefault(self.name, known[self.unread]())
+
+
+def when_read() -> Any:
+    """The default of such a field, which is None."""
+    return WhenRead()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     """What to play this round, and why.
@@ -62,14 +85,15 @@ class Decision:
     centres: tuple[float, ...] | None = None  # the same for each guardrail
     changes: int = 0  # how often the arms had changed: a change makes a decision that is not yet played stale
     name: str | None = None  # of the arm, where arms have names
-    action: tuple[float, ...] | None = None  # (d,) the features of what is played, where the round brought it
-    practice: tuple[float, ...] | None = None  # (d,) those of what practice does; None: there is none
+    action: tuple[float, ...] | None = when_read()  # (d,) what is played, where the round brought it
+    practice: tuple[float, ...] | None = when_read()  # (d,) what practice does; None: there is none
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Decision:
         """A decision in a quarter of the time: a frozen record sets its fields one by one.
 
-        What is left out is the default, which the class has. The values are kept as they are.
+        What is left out is the default, which the class has. The values are kept as they are. `_action` and
+        `_practice` are functions that make these where they are read.
         """
         decision = object.__new__(cls)
         object.__setattr__(decision, "__dict__", values)
@@ -116,13 +140,13 @@ class Decision:
 
     def vectors(self, d: int) -> tuple[Floats, Floats]:
         """What is played and what practice does, each (d,); the same where there is no practice."""
-        action = np.array(self.action or ())
+        action = np.array(self.action or (), dtype=np.float64)  # kernels take that on trust
         if action.shape != (d,):
             raise ValueError(f"decision must have an action of {d} features, got {action.size}")
         check_size("an action", action)
         if self.practice is None:
             return action, action
-        practice = np.array(self.practice)
+        practice = np.array(self.practice, dtype=np.float64)
         if practice.shape != (d,):
             raise ValueError(f"decision must have a practice of {d} features, got {len(self.practice)}")
         check_size("a practice", practice)

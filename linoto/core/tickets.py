@@ -120,13 +120,14 @@ class Tickets:
             return True
         if not self.offered:
             return None
-        if any(decision is other for other in self.offered):
+        if decision is self.offered[-1] or any(decision is other for other in self.offered):
             return True
         return claims_of(decision) in map(claims_of, self.offered)
 
     def as_offered(self, decision: Decision) -> Decision:
         """The decision of the round to come that this one is, whatever source it claims; or itself."""
-        if self.trusts or any(decision is other for other in self.offered):
+        latest = self.offered[-1] if self.offered else None
+        if self.trusts or decision is latest or any(decision is other for other in self.offered):
             return decision
         claimed = played(decision)
         same = [other for other in self.offered if played(other) == claimed]

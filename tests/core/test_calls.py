@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import linoto
 from linoto.core import kernels
-from linoto.core.arrays import reader
+from linoto.core.arrays import reader, writer
 from linoto.core.calls import entry_of
 from linoto.core.kernels import State
 
@@ -85,3 +86,78 @@ def test_an_agent_that_has_decided_is_copied_by_pickle() -> None:
     agent.update(agent.select(), 0.5)
     again = pickle.loads(pickle.dumps(agent))
     assert again.select() == agent.select() and again.snapshot() == agent.snapshot()
+
+
+IN_ROUNDS = {
+    "no gate": linoto.LinTS(),
+    "a coin": linoto.Gated(explorer=linoto.LinUCB(), gate=linoto.Control(budget=20), confidence=RANGE),
+}
+
+
+def own_arms(policy: linoto.Gated | linoto.LinTS) -> linoto.Agent:
+    features = linoto.OwnFeatures(items=tuple("abcdefgh"), width=9)
+    agent: linoto.Agent = policy.start(None, features=features, rng=0)
+    return agent
+
+
+@pytest.mark.parametrize("policy", IN_ROUNDS.values(), ids=IN_ROUNDS.keys())
+def test_a_call_of_a_round_does_what_the_kernel_does(policy: linoto.Gated | linoto.LinTS) -> None:
+    agent, rng = own_arms(policy), np.random.default_rng(6)
+    driver, running = agent.driver, agent.running
+    for t in range(ROUNDS):
+        asked = driver.question(context=rng.standard_normal(9), practice=t % 8)
+        driver.bring(asked)
+        other = running.copied()
+        given = driver.whitened.copy(), asked.weights, asked.offered, -1
+        driver.calls.decide(running.params, running.held, driver.whitened, *given[1:])
+        kernels.context_decide(other.params, other.held, *given, driver.coin, driver.shift)
+        assert bits(running.held) == bits(other.held)
+        played = asked.action(t % 8), asked.action(3)
+        driver.calls.commit(running.params, running.held, *played, False)
+        kernels.context_commit(other.params, other.held, *played, False, driver.coin)
+        driver.calls.observe(running.params, running.held, played[0], float(np.sin(t)), 0.0)
+        now = played[0], float(np.sin(t)), 0.0
+        kernels.context_observe(other.params, other.held, *now, driver.coin, driver.shift)
+        assert bits(running.held) == bits(other.held)
+
+
+def test_arms_that_lie_otherwise_in_memory_are_the_same_arms() -> None:
+    agents = own_arms(linoto.LinUCB()), own_arms(linoto.LinUCB())
+    context = np.random.default_rng(7).standard_normal(9)
+    for agent, order in zip(agents, "CF", strict=True):
+        driver = agent.driver
+        asked = driver.question(context=context)
+        asked = asked._replace(actions=np.asarray(asked.actions, order=order))
+        agent.update(driver.answer(None, asked), 0.5)
+    assert agents[0].snapshot() == agents[1].snapshot()
+
+
+def test_what_a_decision_plays_is_written_down_when_it_is_read() -> None:
+    agent, context = own_arms(linoto.LinUCB()), np.arange(1.0, 10.0)
+    decision = agent.decide(context=context, practice=2)
+    assert "action" not in vars(decision) and "practice" not in vars(decision)
+    copies = pickle.loads(pickle.dumps(decision)), replace(decision, budget=decision.budget)
+    rows = agent.features.transform(context) if agent.features is not None else []
+    assert decision.action == tuple(rows[decision.arm]) and decision.practice == tuple(rows[2])
+    assert "action" in vars(decision) and decision.action is decision.action
+    read = linoto.Decision.from_dict(decision.to_dict())
+    assert copies == (decision, decision) and read == decision
+
+
+def test_a_decision_without_an_action_has_none() -> None:
+    decision = started(linoto.LinUCB()).decide()
+    assert decision.action is None and decision.practice is None
+
+
+def test_whole_numbers_in_a_decision_are_numbers() -> None:
+    agents = own_arms(linoto.LinUCB()), own_arms(linoto.LinUCB())
+    for agent, kind in zip(agents, (int, float), strict=True):
+        decision = agent.decide(context=np.arange(1.0, 10.0))
+        agent.update(replace(decision, action=tuple(map(kind, decision.action or ()))), 0.5)
+    assert agents[0].snapshot() == agents[1].snapshot()
+
+
+def test_numbers_that_are_no_neighbours_are_not_written_together() -> None:
+    kind = np.dtype([("a", np.int64), ("b", np.float64), ("c", np.int64)])
+    with pytest.raises(ValueError, match=r"^names must be neighbours of one record, got a, c$"):
+        writer(kind, "a", "c")

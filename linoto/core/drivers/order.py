@@ -58,3 +58,8 @@ def order_for(features: Any) -> Order | None:
         return None
     order = Order.by_item(features)
     return order if own + features.d - order.border <= MOST_SHARE * features.d else None
+
+
+def entries_of(vector: Floats, order: Order | None) -> tuple[float, ...]:
+    """(d,) a vector of a state as a decision holds it."""
+    return tuple((vector if order is None else order.outside(vector)).tolist())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -36,7 +37,7 @@ class FewFeatures(Features, Protocol):
     def by_item(self) -> Ints: ...
 
     def few(self, context: Any, arms: Sequence[str] | None = None) -> tuple[Floats, Ints]:
-        """(k, w) an arm's own features and the shared ones, and (k,) where its own begin."""
+        """(k, w) an arm's own features and the shared ones, which nobody else holds; (k,) where own begin."""
 
 
 class Round(NamedTuple):
@@ -51,6 +52,7 @@ class Round(NamedTuple):
     d: int
     places: Floats | None = None  # (n,) where the features of each arm begin; None: at the first
     order: Order | None = None  # of the features in `actions`, where it is another; then shared ones end each
+    practised: int | None = None  # the arm that practice plays, where that was said
 
     @property
     def has_practice(self) -> bool:
@@ -59,9 +61,18 @@ class Round(NamedTuple):
 
     def play(self, arm: int) -> dict[str, Any]:
         """What a decision says of the arm that it plays; practice's own action is none of the arms."""
+        return {**self.named(arm), "action": self.entries(arm)}
+
+    def named(self, arm: int) -> dict[str, Any]:
+        """The same without its features."""
         offered = arm < self.offered
-        name = self.names[arm] if self.names and offered else None
-        return {"arm": arm if offered else None, "name": name, "action": self.entries(arm)}
+        return {"arm": arm if offered else None, "name": self.names[arm] if self.names and offered else None}
+
+    def written(self, field: str, arm: int) -> dict[str, Any]:
+        """The features of an arm as a field of a decision: when they are read, where zeros are left out."""
+        if self.places is None:
+            return {field: self.entries(arm)}
+        return {f"_{field}": partial(self.entries, arm)}
 
     def entries(self, arm: int) -> tuple[float, ...]:
         """(d,) all features of an arm, as a decision holds them."""
@@ -88,8 +99,12 @@ class Round(NamedTuple):
         """(d,) the same as an array of its own, in the order of the state."""
         if self.places is None:
             return self.actions[:, arm].copy()
-        border = self.d if self.order is None else self.order.border
-        own, place, vector = len(self.actions) - (self.d - border), int(self.places[arm]), np.zeros(self.d)
+        if self.order is None:
+            place, vector = int(self.places[arm]), np.zeros(self.d)
+            vector[place : place + len(self.actions)] = self.actions[: self.d - place, arm]
+            return vector
+        border, place, vector = self.order.border, int(self.places[arm]), np.zeros(self.d)
+        own = len(self.actions) - (self.d - border)
         part = vector[place : min(place + own, border)]
         part[:] = self.actions[: part.size, arm]
         vector[border:] = self.actions[own:, arm]
@@ -100,6 +115,8 @@ class Round(NamedTuple):
         """What practice plays, where that is certain and its few features are known."""
         if self.places is None or self.peak != 1.0:
             return None
+        if self.practised is not None:
+            return self.practised
         arm = int(self.weights.argmax())
         return arm if np.count_nonzero(self.weights) == 1 else None
 
@@ -162,14 +179,17 @@ def as_few(
     found: tuple[Floats, Ints], practice: Any, names: Sequence[str] | None, d: int, order: Order
 ) -> Round | None:
     """The same of arms that are given by their few features; None where all of them have to be looked at."""
-    (rows, places), needed = found, None if order.is_plain else order
-    known = names if isinstance(names, tuple) else as_names(names, len(rows))  # a tuple: those of the recipe
-    weights, vector = as_practice(practice, len(rows), d, known)
-    columns = np.array(rows.T, order="C")
-    if vector is not None or not np.vdot(columns, columns) < LARGEST:
+    (rows, places), needed, k = found, None if order.is_plain else order, len(found[0])
+    known = names if isinstance(names, tuple) else as_names(names, k)  # a tuple: those of the recipe
+    weights, vector = as_practice(practice, k, d, known)
+    columns = np.ascontiguousarray(rows.T)
+    entries = columns.reshape(-1)
+    if vector is not None or not entries.dot(entries) < LARGEST:
         return None
-    peak = 0.0 if practice is None else 1.0 if isinstance(practice, int | str) else float(weights.max())
-    return Round(columns, weights, len(rows), known, peak, d, places.astype(np.float64), needed)
+    said = practice if type(practice) is int else None
+    certain = said is not None or isinstance(practice, str | int)
+    peak = 1.0 if certain else 0.0 if practice is None else float(np.maximum.reduce(weights))
+    return Round(columns, weights, k, known, peak, d, places.astype(np.float64), needed, said)
 
 
 def framed_in(order: Order, rows: Floats) -> tuple[Floats, Floats]:
@@ -199,6 +219,8 @@ def as_practice(practice: Any, k: int, d: int, names: tuple[str, ...] | None) ->
 
     An array of length k is weights; a row (1, d), or (d,) where d is not k, is an action.
     """
+    if (usual := usual_weights(practice, k)) is not None:
+        return usual, None
     if practice is None:
         return np.zeros(k), None
     if type(practice) is int and 0 <= practice < k:  # the usual case
@@ -219,6 +241,14 @@ def as_practice(practice: Any, k: int, d: int, names: tuple[str, ...] | None) ->
     raise ValueError(
         f"practice must be an arm, {k} weights, or the {d} features of an action, got shape {array.shape}"
     )
+
+
+def usual_weights(practice: Any, k: int) -> Floats | None:
+    """Probabilities (k,) in an array, in half the time; None for all else, right or wrong."""
+    if type(practice) is not np.ndarray or practice.dtype != np.float64 or practice.shape != (k,):
+        return None
+    total, least = float(np.add.reduce(practice)), float(np.minimum.reduce(practice))
+    return practice / total if least >= 0 and abs(total - 1) <= SUMS_TO_ONE else None
 
 
 def as_weights(weights: Floats) -> Floats:

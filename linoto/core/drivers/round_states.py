@@ -31,6 +31,16 @@ def know_log(state: State, moments: Moments) -> None:
         state.square[kernels.LOG_ROOT, : len(rows)] = rows
 
 
+def before_arms(state: State, actions: Floats, places: Floats | None) -> State:
+    """`kernels.with_arms`, in half the time where there are as many arms as before."""
+    if not actions.flags.carray:  # kernels take it on trust
+        actions = np.array(actions, order="C")
+    if actions.shape[1] != state.arms.shape[1]:
+        return kernels.with_arms(state, actions, places)
+    state.arms[kernels.PLACE] = 0.0 if places is None else places
+    return State(actions, *state[1:])
+
+
 def normalised(ends: Ints, weights: Floats) -> Floats:
     """The weights as an agent that is asked reads them: each round divided by its sum, bit for bit."""
     begins, found = np.append(0, ends[:-1]), weights.copy()

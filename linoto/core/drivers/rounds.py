@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 from typing import Any, cast
 
@@ -14,13 +15,14 @@ import numpy.typing as npt
 from linoto.core import coins, item_changes, kernels
 from linoto.core.arm_changes import ArmChange, as_bound, composition_after
 from linoto.core.arrays import Bools, Floats
+from linoto.core.calls import RoundCalls
 from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
 from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
 from linoto.core.drivers.metric_models import begin_models_of_rounds
-from linoto.core.drivers.order import Order, order_for
+from linoto.core.drivers.order import Order, entries_of, order_for
 from linoto.core.drivers.questions import (
     Checked,
     Features,
@@ -29,7 +31,7 @@ from linoto.core.drivers.questions import (
     as_few,
     as_round,
 )
-from linoto.core.drivers.round_states import can_be_ordered, know_log, normalised
+from linoto.core.drivers.round_states import before_arms, can_be_ordered, know_log, normalised
 from linoto.core.explorers import View, ask_own
 from linoto.core.features.moments import Moments, rows_of
 from linoto.core.features.recipe import Recipe
@@ -76,6 +78,7 @@ class RoundArms(Driver[Round]):
         self.moments, self.features, self.order = moments, features, order
         self.against = self.situation().against
         self.coin, self.shift = self.parts.coin, self.parts.shift
+        self.calls = RoundCalls(self.coin, self.shift)
         self.needs_practice = int(running.params[0]["fallback"]) != kernels.LCB_ARM  # in every round
         self.places = item_changes.older_places(changes)
         self.whitened: Floats = np.empty((self.d, 0))
@@ -193,6 +196,8 @@ class RoundArms(Driver[Round]):
 
     def offered_items(self, allowed: Any) -> Any:
         """The items of a round: those that were asked for, or all; none that was removed."""
+        if not self.changes:
+            return allowed
         gone = self.removed
         if not gone:
             return allowed
@@ -237,13 +242,14 @@ class RoundArms(Driver[Round]):
         """What is decided about a question: it is the one whose arms are in the state from now on."""
         self.bring(asked)
         self.asked, self.accepted = asked, None
-        self.running.state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
+        if self.rule.states_chances:
+            self.running.held.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
         self.run_kernel(asked, wanted if wanted is not None else self.propose(asked) if self.own else -1)
         return self.latest(asked)
 
     def bring(self, asked: Round) -> None:
         """Put the arms of a round into the state."""
-        self.running.state = kernels.with_arms(self.running.state, asked.actions, asked.places)
+        self.running.held = before_arms(self.running.held, asked.actions, asked.places)
         if self.whitened.shape != asked.actions.shape:
             self.whitened = np.empty(asked.actions.shape)
 
@@ -251,8 +257,8 @@ class RoundArms(Driver[Round]):
         self.ask_models(asked, proposal)
         if proposal < 0 and self.limits_proposals:
             proposal = self.proposed_among(asked)
-        table = self.running.params, self.running.state, self.whitened, asked.weights
-        kernels.context_decide(*table, asked.offered, proposal, self.coin, self.shift)
+        running = self.running
+        self.calls.decide(running.params, running.held, self.whitened, asked.weights, asked.offered, proposal)
 
     def proposed_among(self, asked: Round) -> int:
         """What the explorer proposes of the arms that guardrails accept."""
@@ -275,24 +281,24 @@ class RoundArms(Driver[Round]):
         coin = self.gate.throws_coin
         now = of_a_decision(self.running.held.run)
         _, _, _, _, arm, explored, _, _, fallback, _ = now
-        action, played = asked.action(arm), asked.play(arm)
-        vector, practice = action, None
+        action = vector = asked.action(arm)
+        practice: dict[str, Any] = {}
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
             compared = fallback if coin else asked.only_practice
-            if compared == arm:
-                practice = played["action"]
-            elif compared is not None:
-                vector, practice = asked.action(compared), asked.entries(compared)
-            else:
+            if compared is None:
                 vector = self.running.state.vectors[kernels.XBAR].copy()
-                practice = tuple(self.outside(vector).tolist())
+                practice = {"_practice": partial(entries_of, vector, self.order)}
+            else:
+                vector = action if compared == arm else asked.action(compared)
+                practice = asked.written("practice", compared)
         if explored and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
         decision = self.decided(
             now,
             fallback=fallback if 0 <= fallback < asked.offered else None,
-            practice=practice,
-            **played,
+            **asked.named(arm),
+            **asked.written("action", arm),
+            **practice,
         )
         self.known_vectors = decision, action, vector
         return decision
@@ -459,7 +465,7 @@ class RoundArms(Driver[Round]):
     def count(self, decision: Decision, by_practice: bool) -> Floats:
         """Count what is on the desk as played; (d,) its action."""
         running, (action, practice) = self.running, self.vectors_of(decision)
-        kernels.context_commit(running.params, running.state, action, practice, by_practice, self.coin)
+        self.calls.commit(running.params, running.held, action, practice, by_practice)
         self.standing = self.shown = None
         self.draw()
         return action
@@ -526,8 +532,7 @@ class RoundArms(Driver[Round]):
 
     def learn(self, action: Floats, value: float, error: float) -> None:
         """One reward of an action, or what stands in for it and how wrong that can be."""
-        running = self.running
-        kernels.context_observe(running.params, running.state, action, value, error, self.coin, self.shift)
+        self.calls.observe(self.running.params, self.running.held, action, value, error)
 
     def vectors_of(self, decision: Decision) -> tuple[Floats, Floats]:
         """What a decision plays and what practice does, with the features of now."""

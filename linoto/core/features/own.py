@@ -73,7 +73,7 @@ class OwnFeatures:
         if x.size != self.width:
             raise ValueError(f"context must have {self.width} numbers, got {x.size}")
         places = self.first_places if arms is None else self.places_of(arms)
-        return x[None, :].repeat(places.size, axis=0), places
+        return x.repeat(places.size).reshape(self.width, -1).T, places  # one column after the other
 
     @cached_property
     def first_places(self) -> Ints:
