@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,10 +24,27 @@ from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.tickets import Ticket, Tickets
 from linoto.core.warm_up import warm_up_rails
 
-if TYPE_CHECKING:
-    from linoto.core.drivers.metric_models import MetricModels
-
 Values = Mapping[int, float]  # by the place of a guardrail, turned so that more is better
+
+
+class Models(Protocol):
+    """What pays for some guardrails in place of their books: `MetricModels`, which know drivers."""
+
+    drivers: dict[int, Any]  # by the place of the guardrail
+
+    def affordable(self, asked: Any) -> Bools: ...
+
+    def rooms_in(self, asked: Any) -> Iterator[tuple[int, float]]: ...
+
+    def rooms(self) -> Iterator[tuple[int, float]]: ...
+
+    def commit(self, decision: Any, ticket: Ticket) -> None: ...
+
+    def learn(self, decision: Any, ticket: Ticket, values: Values) -> None: ...
+
+    def lose(self, decision: Any, ticket: Ticket, places: list[int]) -> None: ...
+
+    def save(self, arrays: dict[str, Any]) -> None: ...
 
 
 def share_of(confidence: Confidence, guardrails: Sequence[Guardrail]) -> Confidence:
@@ -86,7 +103,7 @@ class Rails:
         self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
         self.open_rounds = [OpenRounds() for _ in guardrails]
         self.estimates: Estimates | None = None  # what explorers are told
-        self.models: MetricModels | None = None  # what pays in place of the books, where the model does
+        self.models: Models | None = None  # what pays in place of the books, where the model does
         self.places = {rail.name: place for place, rail in enumerate(guardrails)}
         if not is_only_looking():
             warm_up_rails()

@@ -10,6 +10,7 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.playing import Rounds, rounds_in_python
+from linoto.core.protocols import AnyAgent, RoundAgent
 
 
 def check_delay(delay: Any) -> None:
@@ -24,12 +25,13 @@ class Delayed:
     It is asked round by round, and what it has decided counts at once.
     """
 
-    def __init__(self, agent: Any, delay: int) -> None:
+    def __init__(self, agent: AnyAgent | RoundAgent, delay: int) -> None:
         if not all(hasattr(agent, name) for name in ("decide", "commit", "observe")):
             raise ValueError(
                 f"policy must have agents that decide, commit and observe for a delay, got {agent!r}"
             )
-        self.agent, self.delay = agent, delay
+        self.delay = delay
+        self.agent: Any = agent  # both kinds decide, in their own words
         self.made: Any = None  # the latest decision
         self.late: deque[tuple[Any, float, Mapping[str, float] | None]] = deque()
 

@@ -84,7 +84,7 @@ def simulate(
     return among_arms(agent, bandit, log, draws, besides, told, given=noise is not None)
 
 
-def as_late(agent: Any, delay: int) -> Any:
+def as_late(agent: AnyAgent | RoundAgent, delay: int) -> Any:
     """The agent, which is told of a round after so many others."""
     return agent if delay == 0 else Delayed(agent, delay)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,12 +19,6 @@ from linoto.core.offline import Offline
 from linoto.core.protocols import Composition
 from linoto.core.rails import Values, check_logged, share_of
 from linoto.core.tickets import Ticket
-
-if TYPE_CHECKING:
-    from linoto.core.drivers.driver import Driver
-    from linoto.core.drivers.fixed import FixedArms
-    from linoto.core.drivers.rounds import RoundArms
-
 
 OF_LOG = ("actions", "gram", "reward_vector")  # what a snapshot has of the reward, and guardrails of the log
 
@@ -54,13 +48,13 @@ def composition_of(composition: Any, rail: Guardrail) -> Any:
 class MetricModels:
     """One driver for each metric that the model pays for: it counts every play, and judges the arms."""
 
-    def __init__(self, drivers: Mapping[int, Driver[Any]], limits: Mapping[int, tuple[float, float]]) -> None:
+    def __init__(self, drivers: Mapping[int, Any], limits: Mapping[int, tuple[float, float]]) -> None:
         self.drivers, self.limits = dict(drivers), dict(limits)  # by the place of the guardrail
         self.judged: list[Any] = []  # the latest question, as long as nothing was learned since
 
     @classmethod
     def begin(
-        cls, composition: Any, begin: Callable[[Any, Floats], Driver[Any]], size: int, rows: int
+        cls, composition: Any, begin: Callable[[Any, Floats], Any], size: int, rows: int
     ) -> MetricModels | None:
         """`begin` a driver by its composition and the sums of its metric in the log.
 
@@ -143,11 +137,11 @@ class MetricModels:
             arrays |= {f"{prefix_of(place)}{name}": row for name, row in rows.items() if name not in OF_LOG}
 
 
-def begin_models_of_arms(driver: FixedArms, actions: Floats) -> None:
+def begin_models_of_arms(driver: Any, actions: Floats) -> None:
     """What pays for guardrails in place of their own values, from the log of these arms (k, d) alone."""
     rails, pulls = driver.running.rails, driver.running.held.counts[kernels.LOGGED]
 
-    def begin(composition: Composition, sums: Floats) -> FixedArms:
+    def begin(composition: Composition, sums: Floats) -> Any:
         log, rng = Offline(pulls=pulls, reward_sums=sums), np.random.default_rng(0)  # it draws nothing
         return type(driver).begin(composition, actions, log, rng=rng, coins=None, names=None)
 
@@ -155,12 +149,12 @@ def begin_models_of_arms(driver: FixedArms, actions: Floats) -> None:
         rails.models = MetricModels.begin(driver.composition, begin, pulls.size, int(pulls.sum()))
 
 
-def begin_models_of_rounds(driver: RoundArms) -> None:
+def begin_models_of_rounds(driver: Any) -> None:
     """The same where rounds bring their own arms."""
     rails, moments = driver.running.rails, driver.moments
     features = None if driver.order is None else driver.features
 
-    def begin(composition: Composition, sums: Floats) -> RoundArms:
+    def begin(composition: Composition, sums: Floats) -> Any:
         log = Moments(count=moments.count, gram=moments.gram, reward_vector=sums, reward_sum=0.0)
         nothing: Any = {"rng": np.random.default_rng(0), "coins": None}  # it draws nothing
         found = type(driver).begin(composition, log, **nothing, features=features)
