@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import http.client
+import io
 import json
 import multiprocessing
 import os
@@ -190,6 +191,31 @@ def numbers(path: Path, rounds: int = 7) -> dict[str, Any]:
     }
 
 
+def starting(path: Path, rounds: int = 5) -> dict[str, Any]:
+    """Milliseconds of processor time in which a start reads a loop, against numpy reading its snapshot."""
+    from linoto.service.server import open_service
+
+    with sqlite3.connect(path) as connection:
+        blobs = [row[0] for row in connection.execute("SELECT agent FROM snapshots GROUP BY loop")]
+    taken: dict[str, list[float]] = {"start": [], "numpy": []}
+    for _ in range(rounds):
+        began = time.process_time()
+        service = open_service(path, clock=lambda: time.time() + 2 * WINDOW)
+        taken["start"].append(1e3 * (time.process_time() - began) / len(service.loops.by_name))
+        service.close(snapshots=False)
+        began = time.process_time()
+        for blob in blobs:
+            with np.load(io.BytesIO(blob)) as file:
+                dict(file)
+        taken["numpy"].append(1e3 * (time.process_time() - began) / len(blobs))
+    start, numpy = (statistics.median(mine) for mine in taken.values())
+    return {
+        "a start: ms of a loop": round(start, 2),
+        "numpy reads its snapshot: ms": round(numpy, 2),
+        "start, ratio": round(start / numpy, 2),
+    }
+
+
 def expiry(port: int, loops: int, ends: float) -> dict[str, Any]:
     """Milliseconds of decisions in other loops before the windows end, and while decisions are closed."""
 
@@ -260,6 +286,7 @@ def main() -> None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         show(numbers(path))
+        show(starting(path))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from linoto.core.guardrail import Guardrail
 from linoto.core.item_changes import recipe_after
 from linoto.core.kernels import State
 from linoto.core.learnt import LearntPolicy
+from linoto.core.npz import read_members
 from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms, find_one_hot, is_compact, same_arms
 from linoto.core.oope import OOPE
@@ -49,6 +50,7 @@ from linoto.core.slices import slices_for
 from linoto.core.tickets import Tickets
 from linoto.core.validation import as_features, stays_float32
 
+SHORT = 4096  # characters of a policy that is kept for the next one: one that was learnt may have millions
 KNOWN: dict[str, type] = {
     cls.__name__: cls
     for cls in (
@@ -115,6 +117,18 @@ def from_dict(data: dict[str, Any], *, stored: bool = False) -> Any:
     if not isinstance(data, dict):
         raise ValueError(f"policy must be a dict with a type, got {type(data).__name__}")
     return codec.decode(data, KNOWN, stored=stored)
+
+
+def stored_policy(data: dict[str, Any]) -> Any:
+    """The same for a policy as a snapshot or a loop holds it."""
+    text = json.dumps(data)
+    return short_policy(text) if len(text) < SHORT else from_dict(data, stored=True)
+
+
+@lru_cache(256)
+def short_policy(text: str) -> Any:
+    """Thousands of loops of one service share a few policies, and none of these can be changed."""
+    return from_dict(json.loads(text), stored=True)
 
 
 def resume(blob: bytes, actions: npt.ArrayLike) -> Any:
@@ -189,9 +203,8 @@ def with_first_arms(digest: str, arrays: Arrays, first: Floats | None) -> Floats
 def read_snapshot(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """The header and the arrays of a snapshot of this format."""
     try:
-        with zipfile.ZipFile(io.BytesIO(blob)) as file:
-            begins = min(member.header_offset for member in file.infolist())
-            arrays = {name.removesuffix(".npy"): read_array(file.read(name)) for name in file.namelist()}
+        begins, members = read_members(blob)
+        arrays = {name.removesuffix(".npy"): read_array(data) for name, data in members.items()}
         header = json.loads(str(arrays.pop("header")))
     except (ValueError, zipfile.BadZipFile):
         raise ValueError("snapshot must be bytes written by agent.snapshot(), got something else") from None
@@ -283,13 +296,16 @@ def running_of(
 
 def known_policy(data: dict[str, Any], given: Policy | None) -> Any:
     """The policy of a snapshot, or the given one if it is the one that was written."""
-    foreign = [name for name in foreign_types(data) if name not in KNOWN]
-    if given is None and foreign:
-        raise ValueError(
-            f"policy must be given for a snapshot with {foreign[0]}, which holds no code, got None"
-        )
     if given is None:
-        return from_dict(data, stored=True)
+        try:
+            return stored_policy(data)
+        except ValueError:
+            foreign = [name for name in foreign_types(data) if name not in KNOWN]
+            if not foreign:
+                raise
+            raise ValueError(
+                f"policy must be given for a snapshot with {foreign[0]}, which holds no code, got None"
+            ) from None
     if codec.encode(given) != codec.completed(data, KNOWN):
         raise ValueError(f"policy must be the one of the snapshot, {data}, got {given!r}")
     return given

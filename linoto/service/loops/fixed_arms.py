@@ -136,7 +136,8 @@ class FixedArms(LoopArms):
         return list(agent.actions[arm].tolist())
 
     def log_mean(self, agent: LoopAgent) -> float | None:
-        return None if agent.offline.total == 0 else agent.offline.reference
+        log = agent.offline
+        return None if log.total == 0 else log.reference
 
     def counts_control(self, agent: LoopAgent) -> bool:
         return agent.counts_control

@@ -77,9 +77,10 @@ class Loop(LoopData):
         """
         asked, spec = spec, specs.with_defaults(spec, name)
         agent = start_agent(spec) if known is None else known[0]
-        arms_of(spec).prepare(agent)
+        first = arms_of(spec)
+        first.prepare(agent)
         promised = without_seed(agent.certificate) if known is None else known[1]
-        arms = arms_of(spec).after(agent)
+        arms = first.after(agent)
         names = list(arms.recipe.items)
         zeros, practice, metrics = [0] * len(names), PracticeTerms.of(agent, promised), metrics_of(promised)
         state = LoopState(
@@ -304,10 +305,13 @@ class Loop(LoopData):
 
     def restore(self, state: bytes, agent: LoopAgent) -> None:
         """Become what the snapshot says."""
+        known = agent is self.agent  # by what was kept of the promise
         self.agent, self.state = agent, msgspec.json.decode(state, type=LoopState)
-        self.arms.prepare(agent)
         self.snapshot_seq = self.state.seq
         self._know_key()
+        if known and not (agent.changes or self.state.arm_changes or self.state.references):
+            return
+        self.arms.prepare(agent)
         self._know_arms()
         self.watch = self.arms.watch(agent, self.certificate, self.spec, self.state.references)
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from linoto.core.certificates import Certificate
-from linoto.core.snapshots import from_dict
+from linoto.core.snapshots import stored_policy
 from linoto.service.loops.events import (
     DECISIONS,
     EVENTS,
@@ -68,7 +68,7 @@ def restored(connection: Connection, row: Row, saved: Row | None, hint: str = RE
 def read_agent(blob: bytes, name: str, spec: LoopSpec) -> LoopAgent:
     """The agent of a snapshot; refuses one of other arms or of another policy."""
     agent = arms_of(spec).restore(blob, spec)
-    if agent is None or agent.policy != from_dict(spec.policy, stored=True):
+    if agent is None or agent.policy != stored_policy(spec.policy):
         raise ValueError(f"the snapshot of loop {name!r} must have its policy and arms, got others")
     return agent
 

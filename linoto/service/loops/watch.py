@@ -130,13 +130,14 @@ class Watch:
     ) -> Watch:
         """The watch over arms that stay the same; `later` references are since practice lost arms."""
         with_log = agent.gate.compares_with_log and agent.offline.total > 0
+        rounding = most_rounding(agent, spec.version)
         promised = with_log and c.holds and c.per_round is not None
         return cls(
             later=tuple(later),
             per_round=c.per_round if promised else None,
             constant=c.constant or 0.0,
-            kappa=most_rounding(agent, spec.version),
-            claim=claim_of(agent, c, spec, later),
+            kappa=rounding,
+            claim=claim_of(agent, c, spec, later, 2 * rounding),
             certified=promised and agent.gate.keeps_ledger,
             watches_drift=(promised or (with_log and range_is_given(agent, c)))
             and not (spec.version == 1 and later),  # its rule knows one reference for all plays
@@ -233,10 +234,11 @@ def watched_always(agent: LoopAgent, c: Certificate, spec: LoopSpec) -> dict[str
     }
 
 
-def claim_of(agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince]) -> Claim:
+def claim_of(
+    agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince], rounding: float
+) -> Claim:
     """No drift: the mixture earns what the log earned. A stretch of it lacks what two prefixes lack."""
     bounded = agent.confidence.noise == "bounded"
-    rounding = 2 * most_rounding(agent, spec.version)
     if c.kappa is not None and agent.counts_control and not later:
         rounding = 2 * c.kappa
     noise = None if bounded else agent.confidence.scale
