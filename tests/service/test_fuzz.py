@@ -8,6 +8,8 @@ import re
 import select
 import socket
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -44,7 +46,7 @@ CONFORMS = [
     conformance.response_schema_conformance,
     conformance.positive_data_acceptance,
 ]
-ACCEPTS = {"checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", "404", "409", "410", "422"]}}}
+ACCEPTS = Path(__file__).parents[2] / "schemathesis.toml"
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
 LONG = 9e5  # seconds: nothing may fall due while we look
 
@@ -262,7 +264,7 @@ def test_requests_made_from_the_description_never_cause_a_500_and_refusals_chang
 ) -> None:
     with target(tmp_path / "x.sqlite") as aimed_at:
         described = aimed_at.session.get(f"{aimed_at.url}/v1/openapi.json", timeout=240).json()
-        schema = schemathesis.openapi.from_dict(described, config=schemathesis.Config.from_dict(ACCEPTS))
+        schema = schemathesis.openapi.from_dict(described, config=schemathesis.Config.from_path(ACCEPTS))
         operations = [found.ok() for found in schema.get_all_operations()]
         for operation in operations:
             try_many(aimed_at, operation, schemathesis.GenerationMode.POSITIVE, examples)
@@ -271,6 +273,18 @@ def test_requests_made_from_the_description_never_cause_a_500_and_refusals_chang
             try_limits(aimed_at, schema, operation, most)
             aimed_at.compare(unchanged=True)  # so reads have changed nothing either
         check_reach(aimed_at.seen, operations)
+
+
+@pytest.mark.slow
+def test_schemathesis_finds_nothing_with_its_default_checks(tmp_path: Path) -> None:
+    """As somebody runs it: from the command line, at a service with a few loops."""
+    with target(tmp_path / "x.sqlite") as aimed_at:
+        words = ["run", f"{aimed_at.url}/v1/openapi.json", "--max-examples", "5", "--seed", "1", "--no-color"]
+        tool = Path(sys.executable).with_name("schemathesis")
+        done = subprocess.run(
+            [tool, "--config-file", ACCEPTS, *words], cwd=tmp_path, capture_output=True, text=True
+        )
+    assert done.returncode == 0, done.stdout[-5000:]
 
 
 def check_reach(seen: Counter[tuple[str, int]], operations: list[Any]) -> None:

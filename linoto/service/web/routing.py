@@ -33,8 +33,9 @@ ERRORS = {
         (410, "the reward window is over, the records were pruned, or a restore has lost the decision"),
         (413, "too large"),
         (415, "not JSON"),
-        (422, "valid JSON, unacceptable values"),
+        (422, "valid JSON, values that do not fit the loop or each other"),
         (429, "more requests than this caller may make; nothing was done"),
+        (431, "the address or the headers are too long"),
         (503, "nothing was kept, unless the message leaves that open: asking again with the key is safe"),
     )
 }
