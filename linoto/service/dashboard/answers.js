@@ -22,10 +22,30 @@ function howToCompare(loop) {
   return "Compared when rewards of both groups have come.";
 }
 
+/** The most that the promise allows to lose after so many decisions. */
+const lossAfter = ({ constant, per_round: each }, decisions) => constant + (each ?? 0) * decisions;
+
+/** Whether a linear model of the log pays for what is tried: then the room of the gate tells what was gained at the least. */
+export const isByModel = (loop, certificate) => Boolean(loop.context_fields && !loop.practice && certificate?.holds && certificate.constant !== null && loop.evidence_of_drift !== null);
+
 /** What was gained over practice, where that lies, and from what it is known: `side` is 1, -1, or 0 while it is not clear. */
-export function gainedOf(loop, lift) {
-  if (lift.policy === 0 || lift.control === 0) return { side: 0, value: "not measured", verdict: howToCompare(loop), note: "" };
+export function gainedOf(loop, lift, certificate = null) {
+  if (lift.policy === 0 || lift.control === 0) return gainedByModel(loop, certificate) ?? { side: 0, value: "not measured", verdict: howToCompare(loop), note: "" };
   return loop.practice ? gainedInAll(loop, lift) : gainedEach(loop, lift);
+}
+
+/** Without a control group, by the model of the log: room is the promise and what was gained at the least, the next try included. */
+function gainedByModel(loop, certificate) {
+  if (!isByModel(loop, certificate) || loop.mode !== "live" || loop.budget === null) return null;
+  const least = loop.budget - lossAfter(certificate, loop.decisions);
+  if (!(least > 0)) return null;
+  const amount = counted(least >= 10 ? Math.floor(least) : least, loop);
+  return {
+    side: 1,
+    value: `+${amount} at least`,
+    verdict: `Gained: at least ${amount} in all more than current practice in the same contexts, by the linear model of the log, ${percent(1 - certificate.delta)} sure.`,
+    note: loop.no_control ? "" : "With 5 % under “Control group” it is measured too, without the model.",
+  };
 }
 
 /** With a coin: in total, in the explored decisions. */
@@ -78,17 +98,34 @@ export function sidesOf(loop) {
 }
 
 const CHANGED = " The control group, played as practice does, does not clearly earn more: the times may have become worse, not the choices.";
-const NO_SUM = "The promise compares with current practice in the same contexts, by the model: there is no sum of rewards to compare with.";
+const NO_SUM = "Nothing is promised about a sum of rewards here, so nobody can say.";
 const NO_PROMISE = "Nothing is promised: that needs a log and a policy with a gate, such as Gated.";
 
 /** How much may still be lost before the promise is broken, and which share of what it allows that is. */
-export function leftOf(loop, lift = null) {
-  const { left_to_lose: left, left_upper: upper, promised_loss: loss } = loop;
+export function leftOf(loop, lift = null, certificate = null) {
+  const { left_to_lose: left, left_upper: upper } = loop;
+  if (left === null && isByModel(loop, certificate)) return leftByModel(loop, certificate);
   if (left === null) return { value: loop.context_fields ? "not known" : "no limit", note: loop.context_fields ? NO_SUM : NO_PROMISE, range: "", share: null, kind: "" };
   if (loop.practice) return leftBelowPractice(loop);
   if (left < 0 && upper >= 0) return { value: "not clear", note: loop.standing, range: "", share: null, kind: "" };
   if (upper < 0) return { value: `0 ${unitOf(loop)}`, note: `Lost against the log: ${counted(-left, loop)} more than the promise allows.${lift !== null && lift.lower !== null && lift.upper >= 0 ? CHANGED : ""}`, range: "", share: 0, kind: "bad" };
-  return { ...allowed(loop, left < loss ? "" : ": none of it is used"), range: rangeLeft(loop), kind: "" };
+  const people = withoutRounding(loop, certificate);
+  return { ...allowed(people, people.left_to_lose < people.promised_loss ? "" : ": none of it is used"), range: rangeLeft(people), kind: "" };
+}
+
+/** The same in the numbers that people budget with: the little that the rounding of a mixture may take counts as lost. */
+function withoutRounding(loop, certificate) {
+  const rounding = certificate?.budget && certificate.constant > certificate.budget ? certificate.constant - certificate.budget : 0;
+  const less = (value) => Math.max(value - rounding, 0);
+  return { ...loop, promised_loss: less(loop.promised_loss), left_to_lose: less(loop.left_to_lose), left_lower: less(loop.left_lower), left_upper: less(loop.left_upper) };
+}
+
+/** With contexts: what the gate can still afford, by the model of the log and the rewards so far. */
+function leftByModel(loop, certificate) {
+  const loss = lossAfter(certificate, loop.decisions), left = Math.max(0, Math.min(loop.budget ?? loss, loss)), unused = left >= loss ? ": none of it is used" : "";
+  const note = `The promise allows a loss of ${counted(loss, loop)} so far, against current practice in the same contexts${unused}.`;
+  const range = left > 0 ? "by the linear model of the log and the rewards so far, the next try at its worst" : "by the linear model nothing more can be afforded now, so the safe choice is played";
+  return { value: counted(left, loop), note, range, share: loss > 0 ? left / loss : null, kind: "" };
 }
 
 const allowed = (loop, more) => {
@@ -137,6 +174,7 @@ export function actOf(loop, gained, recent = []) {
   if (loop.standing) return act("", "Keep an eye on it", loop.standing);
   const shut = whyShut(loop, recent);
   if (shut) return act("bad", "Exploring has stopped", shut);
+  if (isWaiting(loop, recent)) return act("", "Wait, or allow more", "Nothing can be afforded now, so the safe choice is played; its rewards may open the gate again. If this lasts, make a new loop with a larger budget or a newer log.");
   if (gained.value === "not measured" && loop.holdback === 0 && !loop.practice && !loop.no_control) return act("", "Choose a control group", "Without one nobody can say what is gained over current practice.");
   if (gained.side > 0) return act("good", "Nothing", "It earns more than current practice, and no alarm is open.");
   const never = !loop.practice && loop.no_control ? "what is gained over current practice is not measured here" : "it is too early to say what is gained";
@@ -150,13 +188,19 @@ function whyShut(loop, recent) {
   if (metrics.length) {
     const unknown = metrics.filter(({ practice }) => practice.missing);
     const report = unknown.map(({ name, practice }) => ` ${count(practice.missing, "explored decision")} without a value of ${name} count at their worst: report what is to come.`).join("");
-    return `Of ${metrics.map(({ name }) => name).join(" and ")} no more may be lost, so practice is played.${report || " See under “Guardrails”."}`;
+    const names = metrics.map(({ name }) => name).join(" and ");
+    return `Of ${names} no more may be lost, so practice is played.${report || ` What to do: see under “Arms” which arm is to blame, and make a new loop without it, or with more that may be lost of ${names}.`}`;
   }
   if (loop.budget === null || loop.budget >= 0 || recent.some(({ group }) => group !== "safe")) return "";
   const { explored, missing } = loop.practice;
-  if (missing) return `Rewards that were not reported count at their worst, and ${count(missing, "explored decision")} ${missing === 1 ? "has" : "have"} none: report what is to come.`;
-  if (!explored) return "One more decision can cost more than the promise allows so far, so practice is played.";
-  return "The budget is spent: one more decision can cost more than is left, so practice is played.";
+  if (missing) return `Rewards that were not reported count at their worst, and ${count(missing, "explored decision")} ${missing === 1 ? "has" : "have"} none: report what is to come. What to do: see that callers report every reward.`;
+  if (!explored) return "One decision can cost more than the promise allows so far, so practice is played. What to do: make a new loop with a larger budget.";
+  return "The budget is spent: one more decision can cost more than is left, so practice is played, and nothing more is lost. What to do: see under “Arms” what was tried. If it is worth more, make a new loop with a larger budget; if not, archive this one.";
+}
+
+/** Whether a gate without a coin affords nothing, now and in all of the `recent` decisions. */
+function isWaiting(loop, recent) {
+  return !loop.practice && loop.budget !== null && loop.budget <= 0 && recent.length > 0 && recent.every(({ group }) => group !== "explore");
 }
 
 const SIGN = { good: "✓ ", bad: "⚠ ", "": "" };
@@ -172,22 +216,30 @@ export function healthOf(evidence, limit) {
 }
 
 /** Both ends of what was gained at each point of the history, and the promise there; null where not known. */
-export function pictureOf(loop, points, colour) {
+export function pictureOf(loop, points, colour, certificate = null) {
   const of = (value) => points.map(value), floor = (point) => Math.max(point.earned - point.practice_upper, -promisedBelow({ ...point, practice: loop.practice }));
-  const zero = (name) => ({ name, values: points.map(() => 0), colour: "var(--ink)" });
+  const zero = (name, short) => ({ name, short, values: points.map(() => 0), colour: "var(--ink)" });
   if (loop.practice) {
     const seen = ({ practice_upper: upper }) => upper !== null && upper !== undefined;
     const upper = of((point) => (seen(point) ? point.earned - point.practice_lower : null)), lower = of((point) => (seen(point) ? floor(point) : null));
     return {
       title: "Earned beyond current practice, and the floor of the promise",
       band: { values: [lower, upper], colour },
-      lines: [{ name: "we, at the most", values: upper, colour }, { name: "we, at the least", values: lower, colour, below: true }, zero("current practice"), { name: "the promise: not below", values: of(({ promised_loss: loss }) => (loss === null ? null : -loss)), colour: "var(--bad)", dashed: true, below: true }],
+      lines: [{ name: "we, at the most", short: "at most", values: upper, colour }, { name: "we, at the least", short: "at least", values: lower, colour, below: true }, zero("current practice", "practice"), { name: "the promise: not below", short: "promise", values: of(({ promised_loss: loss }) => (loss === null ? null : -loss)), colour: "var(--bad)", dashed: true, below: true }],
+    };
+  }
+  if (isByModel(loop, certificate)) {
+    const loss = ({ decisions }) => lossAfter(certificate, decisions);
+    return {
+      title: "Earned beyond current practice at the least, and the floor of the promise",
+      band: null,
+      lines: [{ name: "we, at the least", short: "at least", values: of((point) => (point.budget === null ? null : Math.max(point.budget, 0) - loss(point))), colour }, zero("current practice", "practice"), { name: "the promise: not below", short: "promise", values: of((point) => -loss(point)), colour: "var(--bad)", dashed: true, below: true }],
     };
   }
   const again = loop.alarms.some(({ kind }) => kind === "promise") ? "next alarm below this" : "alarm below this";
   return {
     title: "Earned beyond the log's average, and the floor of the promise",
     band: { values: [of((point) => point.gain_lower ?? null), of((point) => point.gain_upper ?? null)], colour },
-    lines: [{ name: "we", values: of(({ gain }) => gain), colour }, zero("the log's average"), { name: "the promise, on average", values: of(({ promised_least: least, expected_by_log: expected }) => (least === null ? null : least - expected)), colour: "var(--bad)", dashed: true, below: true }, { name: again, values: of(({ alarm_below: alarm, realised, gain }) => (alarm === null ? null : gain - (realised - alarm))), colour: "var(--soft)", dashed: true, below: true }],
+    lines: [{ name: "we", values: of(({ gain }) => gain), colour }, zero("the log's average", "log"), { name: "the promise, on average", short: "promise", values: of(({ promised_least: least, expected_by_log: expected }) => (least === null ? null : least - expected)), colour: "var(--bad)", dashed: true, below: true }, { name: again, short: "alarm", values: of(({ alarm_below: alarm, realised, gain }) => (alarm === null ? null : gain - (realised - alarm))), colour: "var(--soft)", dashed: true, below: true }],
   };
 }

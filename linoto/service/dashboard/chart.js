@@ -3,7 +3,7 @@
 import { el, svg } from "./dom.js";
 import { clock, number } from "./format.js";
 
-const RIGHT = 12, TOP = 26, BOTTOM = 38, LETTER = 7, APART = 15; // pixels
+const RIGHT = 12, TOP = 26, BOTTOM = 38, LETTER = 7, NAME = 8, APART = 16, WIDE = 640; // pixels
 
 /** About `n` round numbers between two values. */
 function ticks(low, high, n) {
@@ -58,11 +58,11 @@ function timeAxis({ height, ...scale }) {
   );
 }
 
-function axes({ xs, times, unit, marks, left, width, height, toX, toY }) {
+function axes({ xs, times, unit, marks, left, right, width, height, toX, toY }) {
   const parts = [svg("text", { x: 0, y: 12 }, unit), ...timeAxis({ xs, times, left, width, height, toX })];
   for (const [value, text] of marks) {
     const y = toY(value);
-    parts.push(svg("line", { class: value === 0 ? "zero" : "grid", x1: left, x2: width - RIGHT, y1: y, y2: y }));
+    parts.push(svg("line", { class: value === 0 ? "zero" : "grid", x1: left, x2: width - right, y1: y, y2: y }));
     parts.push(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, text));
   }
   return parts;
@@ -75,19 +75,19 @@ function area(xs, [lower, upper], toX, toY) {
   return known.length ? `M${[...known.map(at(upper)), ...known.reverse().map(at(lower))].join("L")}Z` : "";
 }
 
-/** The names of lines at their right ends, moved apart where they would touch, in the order of the lines. */
-function names(lines, { width, height, toY }) {
+/** The names of lines to the right of their ends, moved apart where they would touch, in the order of the lines. */
+function names(lines, { width, height, right, toY }) {
   const last = (values) => toY(values.findLast((value) => value !== null));
-  const ends = lines.map(({ name, values, colour, below }) => ({ name, colour, y: last(values) + (below ? 14 : -5) }));
+  const ends = lines.map(({ name, values, colour, below }) => ({ name, colour, y: last(values) + (below ? 5 : 4) }));
   ends.sort((a, b) => a.y - b.y);
   ends.forEach((end, i) => (end.y = Math.max(end.y, i ? ends[i - 1].y + APART : TOP - 10)));
   ends.toReversed().forEach((end, i, upwards) => (end.y = Math.min(end.y, i ? upwards[i - 1].y - APART : height - BOTTOM)));
-  return ends.map(({ name, colour, y }) => svg("text", { class: `name ${kind({ colour })}`, x: width - RIGHT - 2, y, fill: colour, "text-anchor": "end" }, name));
+  return ends.map(({ name, colour, y }) => svg("text", { class: `name ${kind({ colour })}`, x: width - right + 6, y, fill: colour }, name));
 }
 
 /**
- * A chart into a figure: `lines` are {name, values, colour, dashed, below}, in `unit`, over the same `xs` and `times`; those
- * with a name have it at their right end, above or `below` the line. A `band` is {values: [lower, upper], colour}. `include` are values that the
+ * A chart into a figure: `lines` are {name, short, values, colour, dashed, below}, in `unit`, over the same `xs` and `times`; those
+ * with a name have it at their right end, the `short` one on a small screen, and `below` others that end there. A `band` is {values: [lower, upper], colour}. `include` are values that the
  * scale must show, `label` says in words what is seen.
  */
 export function draw(figure, { xs, times, unit, lines, band = null, include = [], label, format = number, height = 220, empty }) {
@@ -95,16 +95,18 @@ export function draw(figure, { xs, times, unit, lines, band = null, include = []
   if (xs.length < 2 || drawn.length === 0) return figure.replaceChildren(el("p", { class: "soft" }, empty));
   const width = Math.max(figure.clientWidth, 240), [low, high] = extent([...drawn, ...(band ?? { values: [] }).values.map((values) => ({ values }))], include);
   const marks = ticks(low, high, height > 180 ? 5 : 3).map((value) => [value, format(value)]);
+  const named = drawn.filter(({ name }) => name).map((line) => (width < WIDE ? { ...line, name: line.short ?? line.name } : line));
+  const right = named.length ? 8 + NAME * Math.max(...named.map(({ name }) => name.length)) : RIGHT;
   const left = 12 + LETTER * Math.max(5, ...marks.map(([, text]) => text.length));
-  const toX = (x) => left + ((x - xs[0]) / (xs.at(-1) - xs[0] || 1)) * (width - left - RIGHT);
+  const toX = (x) => left + ((x - xs[0]) / (xs.at(-1) - xs[0] || 1)) * (width - left - right);
   const toY = (y) => height - BOTTOM - ((y - low) / (high - low)) * (height - TOP - BOTTOM);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label });
-  picture.append(...axes({ xs, times, unit, marks, left, width, height, toX, toY }));
+  picture.append(...axes({ xs, times, unit, marks, left, right, width, height, toX, toY }));
   if (band) picture.append(svg("path", { class: `band ${kind(band)}`, fill: band.colour, d: area(xs, band.values, toX, toY) }));
   for (const line of drawn) {
     picture.append(svg("path", { ...look(line), class: `line ${kind(line)}`, d: path(xs, line.values, toX, toY) }));
   }
-  picture.append(...names(drawn.filter(({ name }) => name), { width, height, toY }));
+  picture.append(...names(named, { width, height, right, toY }));
   figure.replaceChildren(picture, el("figcaption", { class: "caption" }, "Across: closed decisions, and when (your time)."));
 }
 

@@ -1,7 +1,7 @@
 // One loop on the page: its promise, its course, its arms, its decisions, and its switch.
 
 import { allow, ask, at, download } from "./api.js";
-import { actOf, adviceOf, gainedOf, healthOf, leftOf, pictureOf, sidesOf } from "./answers.js";
+import { actOf, adviceOf, gainedOf, healthOf, isByModel, leftOf, pictureOf, sidesOf } from "./answers.js";
 import { armTable } from "./arms.js";
 import { draw } from "./chart.js";
 import { colourOf } from "./colours.js";
@@ -23,6 +23,7 @@ const WATCHED = [
 const PLENTY = 1e6; // evidence that needs no more digits
 const OF_PRACTICE = "The line at 0 is what current practice would have earned in the explored decisions. What we earned beyond it lies in the shaded area, 95 % sure at any time.";
 const OF_MEANS = " These are rewards as they came, and the promise is about their means: bad luck alone can take the lower edge below the floor.";
+const OF_MODEL = "The line at 0 is what current practice would have earned in the same contexts. By the linear model of the log we earned more than the green line, at any time, with the probability of the promise; the next try counts at its worst.";
 const OF_LOG = "The line at 0 is what the log's average would have earned in as many decisions; the shaded area is how exactly that is known. The promise is about means: bad luck alone can take us below its floor, but not below the line of the alarm.";
 const CONTEXTS_UNWATCHED = "Nothing is watched: every context has its own mean reward. A Control gate compares with current practice in the same decisions, and a Tolerance gate with the linear model of its log.";
 const ITEMS = "What the plays of an arm have earned, whoever asked. An arm is played where it is expected to be good, so this does not say which arm is better.";
@@ -70,7 +71,7 @@ export function openLoop(root, name, refresh) {
     setSelects($, loop, asked);
     asked = false;
     showNumbers($, report, decisions);
-    showCharts($, loop, history.points);
+    showCharts($, loop, history.points, certificate);
     const guardrails = guardrailTable(loop);
     $("guardrails").hidden = guardrails.length === 0;
     show($("guardrails"), ...guardrails);
@@ -152,8 +153,8 @@ function setSelects($, loop, asked) {
   }
 }
 
-function showNumbers($, { loop, lift }, recent) {
-  const { gain } = loop, note = notes(loop), found = gainedOf(loop, lift), left = leftOf(loop, lift), act = actOf(loop, found, recent);
+function showNumbers($, { loop, lift, certificate }, recent) {
+  const { gain } = loop, note = notes(loop), found = gainedOf(loop, lift, certificate), left = leftOf(loop, lift, certificate), act = actOf(loop, found, recent);
   const texts = {
     lift: found.value,
     "lift-verdict": found.verdict,
@@ -181,15 +182,15 @@ function showNumbers($, { loop, lift }, recent) {
     $("gauge").setAttribute("aria-label", `${percent(left.share)} of what the promise allows is left`);
     $("gauge").firstElementChild.style.width = `${100 * left.share}%`;
   }
-  showSides($, loop);
+  showSides($, loop, certificate);
   showShares($("shares"), shares(loop));
 }
 
 /** What practice would have earned and what we did, where a coin compares them. */
-function showSides($, loop) {
+function showSides($, loop, certificate) {
   $("behind").classList.toggle("by-coin", Boolean(loop.practice));
   $("log").hidden = Boolean(loop.practice || loop.context_fields);
-  $("rewards").hidden = loop.context_fields !== null && !loop.practice;
+  $("rewards").hidden = loop.context_fields !== null && !loop.practice && !isByModel(loop, certificate);
   if (!loop.practice) return;
   const { would, range, from, earned, same, missing } = sidesOf(loop);
   const texts = { would, "would-range": range, "would-from": from, earned, "earned-same": same, "earned-missing": missing };
@@ -203,22 +204,22 @@ function showShares(bar, { parts, text }) {
   parts.forEach(([, share], i) => (bar.children[i].style.flexGrow = share));
 }
 
-function showCharts($, loop, points) {
+function showCharts($, loop, points, certificate) {
   const xs = points.map((point) => point.closed), times = points.map((point) => point.at), colour = colourOf(loop.policy);
-  const { lines, band, title } = pictureOf(loop, points, colour);
+  const { lines, band, title } = pictureOf(loop, points, colour, certificate), compared = loop.practice || loop.reference !== null || isByModel(loop, certificate);
   say($("gain-title"), title);
-  say($("gain-words"), loop.practice ? `${OF_PRACTICE}${loop.practice.counts_rewards ? "" : OF_MEANS}` : loop.reference === null ? "" : OF_LOG);
+  say($("gain-words"), isByModel(loop, certificate) ? OF_MODEL : loop.practice ? `${OF_PRACTICE}${loop.practice.counts_rewards ? "" : OF_MEANS}` : loop.reference === null ? "" : OF_LOG);
   draw($("gain-chart"), {
     xs,
     times,
-    lines: loop.reference === null && !loop.practice ? [] : lines,
+    lines: compared ? lines : [],
     band,
     include: [0],
     format: signed,
     unit: unitOf(loop),
     height: 300,
     label: `${title}. ${story(loop)}`,
-    empty: loop.reference === null && !loop.practice ? "There is no log to compare with." : "Drawn when rewards have come.",
+    empty: compared ? "Drawn when rewards have come." : "There is no log to compare with.",
   });
   draw($("share-chart"), {
     xs,

@@ -55,12 +55,14 @@ function showCards() {
 function choose() {
   const none = loops.length === 0 && find.value === "";
   const name = none ? null : [named(), open.name, loops[0]?.name].find((one) => one && one !== missing) ?? null;
-  if (name !== open.name) {
+  const chosen = name !== open.name;
+  if (chosen) {
     Object.assign(open, { name, update: null });
     if (name !== null && !loops.find((loop) => loop.name === name)?.damaged) reopen(name);
     document.title = name === null ? "linoto" : `${name} – linoto`;
   }
   showCards();
+  if (chosen) document.querySelector("#loops [aria-current]")?.scrollIntoView({ block: "nearest" });
 }
 
 function reopen(name) {

@@ -15,7 +15,7 @@ export const WORDS = {
   estimate: "what the model thinks an arm earns on average",
   evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
   fallback: "what is played if nothing new is affordable: an arm that is proven to be as good as practice, or practice itself; practice is the arms of the log in its own proportions or, with contexts, what you said",
-  gained: "what explored decisions earned beyond what current practice would have in their place, in total, where a Control gate throws a coin; otherwise the lift, which needs a control group. It is said to be gained or lost only where its whole interval is on one side of 0",
+  gained: "what explored decisions earned beyond what current practice would have in their place, in total, where a Control gate throws a coin; otherwise the lift, which needs a control group; with contexts and a Tolerance gate, without one, what the linear model of the log tells at the least. It is said to be gained or lost only where its whole interval is on one side of 0",
   gate: "the rule that says whether we can afford to try an arm: Tolerance, Control, Conservative, Budget, Open, Closed",
   "in the log": "how often the log chose an arm",
   key: "the caller's name for a request; the same key gets the same decision",
@@ -32,7 +32,7 @@ export const WORDS = {
   reward: "the number that comes back after a play; larger is better",
   "room now": "how far inside the promise the loop would stay with the arm that it would like to try; above 0 the arm is affordable",
   "we earned": "what the explored decisions earned whose reward is known; in every other decision practice itself was played, so these make no difference",
-  "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose), where a lost reward counts as the log's average; what was gained is not added, so it is never more than the promise. With a Control gate, less the most that can have been lost below current practice",
+  "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose), where a lost reward counts as the log's average; what was gained is not added, so it is never more than the promise. With a Control gate, less the most that can have been lost below current practice; with contexts and a Tolerance gate, what the linear model of the log can still afford",
 };
 
 const MODES = {

@@ -8,8 +8,10 @@ from math import ceil, floor, log10
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers.dashboard import LOG, Page, make_loop, on_a_phone, play
+from helpers.loops_with_contexts import POLICIES, RECIPE, context_of, likes, log_of
 from helpers.service_process import TOLERANT
 
 import linoto
@@ -120,29 +122,108 @@ def test_the_picture_has_every_name_at_its_line_and_shows_what_the_history_says(
     make_coin(client, "picture")
     play_coin(client, "picture", 100, tried=1.0, practice=0.5)
     with on_a_phone(page):
-        page.open("picture")
-        page.until(lambda: page.texts("[data-gain-chart] .name"))
-        assert page.run("return document.documentElement.scrollWidth") <= 390
-        boxes = page.run(
-            "return [...document.querySelectorAll('[data-gain-chart] .name')].map((text) => "
-            "{const box = text.getBoundingClientRect(); "
-            "return [text.textContent, box.left, box.right, box.top];})"
-        )
-    assert all(left >= 0 and right <= 390 for _, left, right, _ in boxes)
-    tops = [top for *_, top in boxes]
-    assert all(below - above >= 14 for above, below in pairwise(tops))
-    names = [name for name, *_ in boxes]
+        check_names(page, client, 390, ["at most", "at least", "practice", "promise"])
     order = ["we, at the most", "we, at the least", "current practice", "the promise: not below"]
+    check_names(page, client, page.run("return innerWidth"), order)
+
+
+BOXES = """
+    const chart = document.querySelector("[data-gain-chart]");
+    const box = (node) => node.getBoundingClientRect(), at = ({left, right, top}) => [left, right, top];
+    return [
+      [...chart.querySelectorAll(".name")].map((text) => [text.textContent, ...at(box(text))]),
+      Math.max(...[...chart.querySelectorAll(".line")].map((line) => box(line).right)),
+    ];
+"""
+
+
+def check_names(page: Page, client: Client, width: int, order: list[str]) -> None:
+    """Each once, beside its line and not on it, in the order of the lines, and none touches another."""
+    page.open("picture")
+    page.until(lambda: set(page.texts("[data-gain-chart] .name")) == set(order))
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    boxes, lines_end = page.run(BOXES)
+    assert all(left >= lines_end and right <= width for _, left, right, _ in boxes)
+    assert all(below - above >= 15 for above, below in pairwise(top for *_, top in boxes))
+    names = [name for name, *_ in boxes]
     assert sorted(names) == sorted(order), "each once"
     point = client.history("picture")["points"][-1]
+    most, least, practice, promise = order
     ends = {
-        "we, at the most": point["earned"] - point["practice_lower"],
-        "we, at the least": max(point["earned"] - point["practice_upper"], -point["promised_loss"]),
-        "current practice": 0.0,
-        "the promise: not below": -point["promised_loss"],
+        most: point["earned"] - point["practice_lower"],
+        least: max(point["earned"] - point["practice_upper"], -point["promised_loss"]),
+        practice: 0.0,
+        promise: -point["promised_loss"],
     }
     shown = [ends[name] for name in names]
     assert shown == sorted(shown, reverse=True), "names are in the order of their lines"
+
+
+def test_a_budget_is_shown_as_the_number_that_was_given(page: Page, client: Client) -> None:
+    """The promise has room for the rounding of the log's mixture too, which nobody budgets with."""
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=80), confidence=TOLERANT.confidence)
+    client.create(
+        "eighty", arms=["a", "b", "c"], policy=policy, offline=LOG, default_reward=0.0, unit="clicks"
+    )
+    play(client, "eighty", 10, reward=1.0)
+    assert 80 < client.loop("eighty")["promised_loss"] < 81
+    page.open("eighty")
+    page.until(lambda: page.text("[data-left]") == "80 clicks")
+    note = page.text("[data-left-note]")
+    assert note == "The promise allows a loss of 80 clicks so far, against the log: none of it is used."
+    play(client, "eighty", 30, reward=0.0)
+    loop, certificate = client.loop("eighty"), client.report("eighty")["certificate"]
+    rounding = certificate["constant"] - certificate["budget"]
+    page.until(lambda: numbers_in(page.text("[data-left]")) == [round(loop["left_to_lose"] - rounding, 1)])
+    assert "a loss of 80 clicks so far, against the log." in page.text("[data-left-note]")
+
+
+def test_what_the_model_of_a_log_tells_is_told_where_no_control_group_does(
+    page: Page, client: Client
+) -> None:
+    """With contexts and a Tolerance gate: what was gained at the least, what may be lost, and a picture."""
+    settings = {"policy": POLICIES["model"], "default_reward": 0.0, "unit": "clicks", "practice": "C"}
+    client.create("modelled", recipe=RECIPE, moments=log_of(4000), **settings)  # type: ignore[arg-type]
+    rng = np.random.default_rng(3)
+    page.open("modelled")
+    page.until(lambda: page.text("[data-left]") == "40 clicks")
+    assert page.text("[data-lift]") == "not measured"
+    for _ in range(4):
+        asked = [context_of(rng) for _ in range(50)]
+        asked = [{"age": each["age"], "country": each["country"] and str(each["country"])} for each in asked]
+        made = client.decide_many("modelled", [{"context": each} for each in asked])
+        pairs = zip(made, asked, strict=True)
+        client.rewards(
+            "modelled", [(one.decision_id, likes(one.arm, each["country"])) for one, each in pairs]
+        )
+    room, promised = client.loop("modelled")["budget"], client.report("modelled")["certificate"]["constant"]
+    assert room > promised + 10
+    page.until(lambda: page.text("[data-lift]") == f"+{floor(room - promised)} clicks at least")
+    assert "by the linear model of the log, 95 % sure" in page.text("[data-lift-verdict]")
+    assert page.text("[data-left]") == "40 clicks" and page.text("[data-act]") == "✓ Nothing"
+    assert "in the same contexts: none of it is used." in page.text("[data-left-note]")
+    assert set(page.texts("[data-gain-chart] .name")) == {
+        "we, at the least",
+        "current practice",
+        "the promise: not below",
+    }
+    client.change("modelled", holdback=0.05)  # which measures it: the model is asked no more
+
+
+def test_a_list_of_loops_has_room_for_some_on_a_phone(page: Page, client: Client) -> None:
+    for number in range(8):
+        make_loop(client, f"listed-{number}")
+    with on_a_phone(page):
+        page.open("listed-7")
+        find = page.one("#find")
+        find.send_keys("listed-")
+        page.until(lambda: len(page.texts("#loops a")) == 8)
+        inside = page.run(
+            "const box = document.getElementById('loops').getBoundingClientRect(); return [...document"
+            ".querySelectorAll('#loops a')].filter((card) => card.getBoundingClientRect().top >= box.top "
+            "&& card.getBoundingClientRect().bottom <= box.bottom).map((card) => card.dataset.loop)"
+        )
+        assert len(inside) >= 4
 
 
 def test_against_the_log_more_or_less_is_said_only_where_the_log_is_known_well_enough(
