@@ -103,6 +103,7 @@ class Rails:
         self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
         self.open_rounds = [OpenRounds() for _ in guardrails]
         self.estimates: Estimates | None = None  # what explorers are told
+        self.needs_models = False
         self.models: Models | None = None  # what pays in place of the books, where the model does
         self.places = {rail.name: place for place, rail in enumerate(guardrails)}
         if not is_only_looking():
@@ -129,7 +130,7 @@ class Rails:
                 reason = str(error).replace("epsilon", "rate")  # as guardrails call it
                 raise ValueError(f"guardrail {rail.name!r}: {reason}") from None
             if by_model:
-                p["budget"] = inf  # these books are not asked
+                p["budget"], rails.needs_models = inf, True  # these books are not asked
             if rail.mean is not None:
                 count = int(logged.total) if gate.compares_with_log else 1
                 books["logged"], books["logged_rewards"] = count, rail.turn * rail.mean * count
@@ -165,6 +166,8 @@ class Rails:
     def measure(self, run: Records) -> None:
         """Tell the kernels how much control the next round needs; not where its coin is thrown."""
         kernels.rails_measure(self.params, self.books, run)
+        if self.models is None and self.needs_models:
+            run["rails_share"] = 1.0  # nobody pays
 
     def affordable(self, asked: Any) -> Bools | None:
         """(k,) the arms of a round that every model can afford; None: no model pays."""

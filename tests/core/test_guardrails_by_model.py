@@ -23,7 +23,9 @@ from linoto import (
     Random,
     Tolerance,
 )
+from linoto.core import kernels
 from linoto.core.arrays import Floats
+from linoto.core.rails import Rails
 from linoto.worlds.violations import metric_excess
 
 ARMS = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.6, 0.0, 0.8], [0.5, 0.5, 0.7]])
@@ -54,7 +56,7 @@ def rooms_of(agent: Any) -> Floats:
     """(k,) what the model of the metric leaves for every arm."""
     models = agent.running.rails.models
     models.judge(None)
-    rooms: Floats = models.drivers[0].running.state.arms[linoto.core.kernels.ROOM]  # type: ignore[attr-defined]
+    rooms: Floats = models.drivers[0].running.state.arms[kernels.ROOM]
     return rooms
 
 
@@ -214,7 +216,7 @@ def test_with_contexts_rooms_are_those_of_plain_numpy() -> None:
         decision = agent.guard(wanted, **brought) if t % 2 else agent.decide(**brought)
         driver = agent.running.rails.models.drivers[0]
         expected = [room_by_hand(told, excess, arm, weights @ actions, t) for arm in actions]
-        assert driver.running.state.arms[linoto.core.kernels.ROOM] == pytest.approx(expected, abs=1e-8)  # type: ignore[attr-defined]
+        assert driver.running.state.arms[kernels.ROOM] == pytest.approx(expected, abs=1e-8)
         played = np.array(decision.action)
         if decision.mode == "explore":
             assert expected[decision.arm] > 0
@@ -321,6 +323,13 @@ def test_without_a_bound_its_own_values_pay_as_before() -> None:
     plain = replace(RAIL, bound=None, sums=None)
     assert gated(guardrails=[plain]).start(ARMS, LOG, rng=0).running.rails.models is None
     assert gated(gate=Tolerance(budget=3.0, evidence="rewards")).start(ARMS, LOG).running.rails.models is None
+
+
+def test_where_nobody_judges_the_arms_the_round_is_closed() -> None:
+    rails, run = Rails.begin((RAIL,), BY_MODEL, CLICKS, PULLS), np.zeros(1, kernels.RUN)
+    assert rails is not None
+    rails.measure(run)
+    assert run["rails_share"] == 1.0
 
 
 def test_stored_guardrails_say_bound_and_sums_only_where_they_are_known() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from linoto import (
     Guardrail,
     LinUCB,
     Offline,
+    Tolerance,
     audit_log,
     preview,
     read_log,
@@ -85,6 +87,21 @@ def test_metrics_of_a_world_change_nothing_for_a_policy_without_guardrails(kind:
     other = simulate(policy(()), bare, log, horizon=HORIZON, seed=3)
     assert np.array_equal(one.arms, other.arms) and np.array_equal(one.rewards, other.rewards)
     assert set(one.metrics) == {"complaints", "margin"} and not other.metrics
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_preview_plays_guardrails_that_the_model_pays_for(kind: str) -> None:
+    rail = Guardrail("minutes", reward_range=(0, 30), lower_is_better=True, budget=600)
+    log = read_log(guarded_table(), item="arm", reward="click", guardrails=[rail], **KINDS[kind])
+    known = log.saved().logged(replace(log.guardrails[0], bound=60.0))
+    chosen = Gated(
+        explorer=LinUCB(scale=0.25),
+        gate=Tolerance(budget=60, evidence="model"),
+        confidence=replace(CLICKS, bound=2.0),
+        guardrails=[known],
+    )
+    point = preview(log, policy=chosen, grid=[60], horizon=40, worlds=2).points[0]
+    assert (point.metrics[0].excess <= 0).all() and (point.explored > 0).all()
 
 
 def by_hand(kind: str, seed: int) -> tuple[list[int], dict[str, np.ndarray[Any, Any]]]:
