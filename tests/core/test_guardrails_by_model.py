@@ -289,6 +289,41 @@ def test_so_it_is_in_many_runs(attack: str) -> None:
     assert sum(excess(seed, attack, 300, delta=0.5) > 1e-9 for seed in range(40)) <= 32
 
 
+def excess_in_rounds(seed: int, rounds: int, delta: float = 0.05) -> float:
+    """The same with contexts, where somebody always wants the arm that is worst for the metric."""
+    rng = np.random.default_rng([seed, 7])
+    theta = rng.normal(size=4)
+    theta *= 0.9 / np.linalg.norm(theta)
+    logged = rng.normal(size=(60, 4)) / 3
+    seen = Moments.from_rows(logged, np.clip(logged @ theta + rng.choice([-0.3, 0.3], 60), -2, 2))
+    rail = Guardrail("other", reward_range=(-2, 2), budget=2.0, rate=0.02).logged_in(seen, bound=0.9)
+    gate = Tolerance(budget=1e5, evidence="model")
+    policy = gated(gate=gate, guardrails=[rail], confidence=replace(REWARDS, delta=delta))
+    agent = policy.start(Moments.from_rows(logged, np.zeros(60)), rng=seed)
+    lost, over = 0.0, -np.inf
+    for t in range(1, rounds + 1):
+        actions, weights = rng.normal(size=(4, 4)) / 3, rng.dirichlet(np.ones(4))
+        decision = agent.guard(int((actions @ theta).argmin()), actions=actions, practice=weights)
+        played = np.array(decision.action)
+        if decision.mode == "explore":
+            lost += float((weights @ actions - played) @ theta)
+        over = max(over, lost - 2.0 - 0.02 * t)
+        value = float(np.clip(played @ theta + rng.choice([-0.3, 0.3]), -2, 2))
+        agent.update(decision, 0.0, {"other": value})
+    return over
+
+
+def test_nor_with_contexts() -> None:
+    """P(binomial(2, .05) > 1) = 2.5e-3."""
+    assert sum(excess_in_rounds(seed, 60) > 1e-9 for seed in range(2)) <= 1
+
+
+@pytest.mark.slow
+def test_nor_with_contexts_in_many_runs() -> None:
+    """P(binomial(60, .5) > 46) = 1e-5 at delta = .5, half of which is the metric's."""
+    assert sum(excess_in_rounds(seed, 400, delta=0.5) > 1e-9 for seed in range(60)) <= 46
+
+
 def test_a_simulated_world_keeps_the_promise_and_judges_it() -> None:
     world = linoto.LinearBandit(actions=ARMS, theta=CLICKED, rewards="bernoulli")
     world = replace(
