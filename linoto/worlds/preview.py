@@ -296,7 +296,7 @@ def preview(
     log's shares. `preview_gates` plays other gates in the same worlds.
 
     With a `delay` rewards come so many rounds late, as do the values of guardrails: worlds are then played
-    round by round, of which a thousand take a fifth of a second or more.
+    round by round, which is slower.
 
     With contexts the worlds draw their rounds from the log's `rows` (`read_rows`), or from what its sums say
     of them, and losses and gains are against practice in the same rounds: what each row played (with sums
