@@ -179,8 +179,11 @@ class ControlReference:
             here, usual = np.clip([practice - self.low, best - self.low], 0, self.unit) / self.unit, centre
             ratio = self.told(*here) / self.told(usual, self.explored_mean)
             preferred = float(np.clip(np.sqrt(np.sqrt(ratio)), 0.5, 2.0))
-        left = self.room + self.unit
-        fee = left / (4 * max(1 - self.explored_mean, 0.1)) + self.epsilon * len(self.entries)
+        left, explored = self.room + self.unit, sum(entry.kind == "explored" for entry in self.entries)
+        gap = max(self.explored_mean + 20 * (centre + 0.25) / (explored + 20) - centre, 0.02)
+        variance = centre * (1 - centre) if self.noise is None else (self.noise / self.unit) ** 2
+        fees = max(4, variance / (gap * max(1 - centre, 0.05) ** 2))
+        fee = left / (fees * max(1 - self.explored_mean, 0.1)) + self.epsilon * len(self.entries)
         dearest = np.log(16 / self.delta) * (self.high - self.centre) / fee
         share = preferred * max(2 * self.unit / (2 * self.unit + left), 1 - np.exp(-dearest))
         return float(np.clip(share, 0.01, 0.9))

@@ -24,6 +24,7 @@ from linoto.core.kernels.layout import (
     FEES,
     FROM_CONTROL,
     FROM_EXPLORER,
+    HOPED_GAP,
     LEAST_GAP,
     LEAST_MISSED,
     LEAST_SHARE,
@@ -36,6 +37,7 @@ from linoto.core.kernels.layout import (
     PENDING_MIXTURE,
     PRACTICE_PLAY,
     PURSE,
+    SMALLEST_GAP,
     TICKET,
     TICKET_CENTRE,
     TICKET_SHARE,
@@ -227,10 +229,28 @@ def in_units(p: Any, mean: float) -> float:
 
 
 @inner
+def practice_variance(p: Any, practice: float) -> float:
+    """Of what practice earns, in units of the range."""
+    return float((p.noise / p.unit) ** 2 if p.bounded == 0 else practice * (1.0 - practice))
+
+
+@inner
 def told_by_control(p: Any, practice: float, best: float) -> float:
     """How much a control play tells for what it costs: the variance of what practice earns over the gap."""
-    spread = (p.noise / p.unit) ** 2 if p.bounded == 0 else practice * (1.0 - practice)
-    return float((spread + 0.01) / max(best - practice, LEAST_GAP))
+    return float((practice_variance(p, practice) + 0.01) / max(best - practice, LEAST_GAP))
+
+
+@inner
+def cheap_fees(p: Any, r: Any) -> float:
+    """How many times what was missed before a bet counts should fit into what may be lost.
+
+    A bet falls behind by its fraction times the variance over twice the share, in every round. More than four
+    times are needed where the gain is small: the bet then has to be small, and its fee is large.
+    """
+    practice, few = in_units(p, r.centre), CENTRE_WEIGHT / (r.explored_plays + CENTRE_WEIGHT)
+    gap = max(explored_mean(p, r) + few * (practice + HOPED_GAP) - practice, SMALLEST_GAP)
+    above = max(1.0 - practice, LEAST_GAP)
+    return float(max(CHEAP_FEES, practice_variance(p, practice) / (gap * above * above)))
 
 
 @inner
@@ -253,7 +273,7 @@ def cheap_share(p: Any, r: Any, preferred: float) -> float:
     It is preferred to play practice where the estimates say that it costs little.
     """
     left, missed = r.room + p.unit, max(1.0 - explored_mean(p, r), LEAST_MISSED)
-    fee = left / (CHEAP_FEES * missed) + p.epsilon * r.rounds
+    fee = left / (cheap_fees(p, r) * missed) + p.epsilon * r.rounds
     usable = -expm1(-p.coin_level * (p.low + p.unit - r.centre) / fee)
     share = preferred * max(CHEAP_PURSE * p.unit / (CHEAP_PURSE * p.unit + left), usable)
     return float(min(max(share, CHEAP_LEAST), MOST_SHARE))

@@ -25,6 +25,7 @@ FEES, MOST_SHARE = 3.0, 0.9  # an entrance fee is a third of what may be lost, w
 CHEAP = -1.0  # in place of a share: as rarely as the books allow, and rather where it costs little
 CHEAP_PURSE, CHEAP_LEAST, CHEAP_FEES = 2.0, 0.01, 4.0  # the same three for that
 LEAST_MISSED, LEAST_GAP, MOST_PREFERRED = 0.1, 0.05, 2.0  # units; how many times more, or less, than usual
+HOPED_GAP, SMALLEST_GAP = 0.25, 0.02  # units: what exploring gains a round before that is seen, and at least
 CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
 LOG_START = 8.0  # the same for the reference: this part of the log's rows
 TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
