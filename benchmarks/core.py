@@ -34,6 +34,7 @@ from reference_numpy import Floats, NumpyAgent, by_gemm, by_gemm_and_sum, play
 import linoto
 from linoto.core.agent import Agent
 from linoto.core.slices import slicing
+from linoto.core.whitening import whitening
 
 Name = TypeVar("Name")
 EXACT = "LinOtO, exact budget"
@@ -47,6 +48,7 @@ POLICIES = {
     "Greedy": linoto.Greedy(),
     "Random": linoto.Random(),
 }
+WHITENED = EXACT, "LinUCB", "LinLCB", "Greedy"  # these learn in the coordinates of the last refresh
 FRESH_PROCESS = """
 import json
 from time import perf_counter
@@ -129,12 +131,17 @@ def race(problem: Problem, rounds: int) -> dict[str, float]:
     def by_hand(agent: linoto.Agent) -> float:
         return seconds(lambda: play(agent, means, draws))
 
+    def looped_plainly(policy: linoto.Policy) -> float:
+        with whitening(False):
+            return looped(policy)
+
     contestants: dict[str, Callable[[], float]] = {
         "NumPy LinOtO": lambda: by_hand(problem.start_numpy(gated=True)),
         "NumPy LinUCB": lambda: by_hand(problem.start_numpy(gated=False)),
         "from Python": lambda: by_hand(problem.start(linoto.LinOtO())),
         "floor": lambda: seconds(lambda: floor.run(draws.size)),
         **{name: partial(looped, policy) for name, policy in POLICIES.items()},
+        **{f"{name}, plain": partial(looped_plainly, POLICIES[name]) for name in WHITENED},
     }
     return {name: time / draws.size * 1e6 for name, time in fastest(contestants, rounds).items()}
 
@@ -165,6 +172,9 @@ def loop(rounds: int) -> Iterator[Row]:
     )
     yield Row("LinOtO select + update against the loop", best["from Python"] / best[EXACT], "times the loop")
     yield Row("LinOtO loop against the arithmetic floor", best[EXACT] / best["floor"], "times the floor")
+    for name in WHITENED:
+        gained = best[name] / best[f"{name}, plain"]
+        yield Row(f"{name}, loop against plain coordinates", gained, "of the time", "<= 0.7")
     yield Row("arithmetic floor: kd + d² multiply-adds", best["floor"], each)
     yield from (Row(f"{name}, loop", best[name], each) for name in POLICIES)
     yield Row("LinOtO, select + update from Python", best["from Python"], each)

@@ -103,7 +103,7 @@ def after_many_rounds(policy: Policy, problem: SmallProblem) -> tuple[LinearEsti
 
 def estimate_inside(agent: Agent) -> LinearEstimate:
     """The numbers in the kernels' state."""
-    state, params = agent.running.state, agent.running.params[0]
+    state, params = agent.running.estimate, agent.running.params[0]
     return LinearEstimate(
         V=kernels.square_of(state, kernels.GRAM),
         inverse=kernels.square_of(state, kernels.INVERSE),

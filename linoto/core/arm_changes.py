@@ -182,7 +182,9 @@ def grown(state: State, new: Floats, ridge: float, precision: float) -> State:
     k, d, width = state.arms.shape[1], state.vectors.shape[1], new.shape[1]
     larger = empty_state(state, new)
     larger.vectors[:, :d] = state.vectors
-    larger.arms[:, :k], larger.counts[:, :k], larger.counts[kernels.ALLOWED, k:] = state.arms, state.counts, 1
+    rows = kernels.WHITE if state.run[0]["whitened"] else len(state.arms)  # `meet_arms` fills those behind
+    larger.arms[:rows, :k] = state.arms[:rows]
+    larger.counts[:, :k], larger.counts[kernels.ALLOWED, k:] = state.counts, 1
     one_hot = bool(larger.run[0]["one_hot"])
     if one_hot:
         larger.arms[kernels.PLACE, k:] = find_places(new)
@@ -209,7 +211,8 @@ def empty_state(state: State, new: Floats) -> State:
             return kernels.empty_state(new, OneHotArms(together, scales, width), more=kernels.has_more(state))
     actions = np.zeros((k + j, width))
     actions[:k, :d], actions[k:] = kernels.actions_of(state), new
-    return kernels.empty_state(actions, None, more=kernels.has_more(state))
+    whitened = bool(state.run[0]["whitened"])
+    return kernels.empty_state(actions, None, more=kernels.has_more(state), whitened=whitened)
 
 
 def find_places(new: Floats) -> Ints | None:

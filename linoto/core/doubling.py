@@ -25,6 +25,7 @@ from linoto.core.protocols import Log, Policy, is_log, of_log
 from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.slices import SLICED, slicing
 from linoto.core.validation import as_arm, as_floats, as_names, as_reward, generator_for
+from linoto.core.whitening import WHITENED, whitening
 
 FIXED_ARMS = (
     "policy must be another than Doubling for arms that come and go: every epoch begins anew from the log "
@@ -90,6 +91,7 @@ class Doubling:
             extra=extra,
             recognises=RECOGNISED.get(),
             sliced=SLICED.get(),
+            whitened=WHITENED.get(),
         )
         agent.restart(epoch=0)
         return agent
@@ -147,10 +149,12 @@ class DoublingAgent:
         extra: dict[str, Any],
         recognises: bool,
         sliced: bool,
+        whitened: bool,
     ) -> None:
         self.policy, self.actions, self.offline = policy, actions, offline
         self.recognises = recognises  # one-hot arms, in every epoch: zeros give other last digits
         self.sliced = sliced  # where there are many arms, in every epoch: a whole refresh gives others, too
+        self.whitened = whitened  # the same
         self.epoch = 0
         self.played = 0  # rounds of this epoch
         self.stale = np.zeros(len(actions), dtype=np.int64)  # (k,) rewards still owed to epochs that are over
@@ -192,7 +196,7 @@ class DoublingAgent:
             self.stale = self.pending
         self.epoch, self.played = epoch, 0
         policy = self.policy.in_epoch(epoch)
-        with recognising(self.recognises), slicing(self.sliced):
+        with recognising(self.recognises), slicing(self.sliced), whitening(self.whitened):
             agent: Any = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
         if self._coins is not None and hasattr(agent, "use_coins"):
             agent.use_coins(self._coins.derived(epoch))

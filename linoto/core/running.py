@@ -14,6 +14,7 @@ from linoto.core.coins import Coins, draw_coins
 from linoto.core.decisions import check_reward
 from linoto.core.kernels import State
 from linoto.core.open_rounds import OpenRounds
+from linoto.core.plain_python import run_once
 from linoto.core.rails import Rails, Values, settle
 from linoto.core.shortlists import Shortlists
 from linoto.core.tickets import Ticket, Tickets
@@ -63,6 +64,15 @@ class Running:
     @state.setter
     def state(self, state: State) -> None:
         self.held = state
+
+    @property
+    def estimate(self) -> State:
+        """The same, with V, V^-1, b and theta, which a whitened state makes when they are read."""
+        state = self.state
+        if state.run["whitened"].item(0) and self.rewards:
+            steps = 2 * state.square[0].size * sum(state.actions.shape)
+            run_once(kernels.white_estimate, self.params, state, steps=steps)
+        return state
 
     @property
     def run(self) -> Any:

@@ -19,8 +19,9 @@ from linoto.core.protocols import PolicyWithPromise
 
 # 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms and
 # knew nothing of arms that come and go, 4 knew coins of a generator
-# only, and not which rounds await their reward, 5 knew neither guardrails nor what was played in open rounds
-SNAPSHOT_FORMAT = 6
+# only, and not which rounds await their reward, 5 knew neither guardrails nor what was played in open rounds,
+# 6 held V, V^-1, b and theta of every agent with fixed arms
+SNAPSHOT_FORMAT = 7
 # how fields of a run are named in files, where that is not what they are called here
 STORED_NAMES = {
     "explored_plays": "ventured",
@@ -83,6 +84,7 @@ def rows_left_out(state: State, params: np.void, gate: Gate, rule: Rule, *, own:
         *(() if run["coin_thrown"] and rule.states_chances else {"chance"}),
         *(() if params["memory"] else kernels.MEMORY_ROWS),
         *(() if run["one_hot"] else {"place"}),
+        *(kernels.WHITENED_ROWS if run["whitened"] else ()),
         *(() if run["premium"] > 0 else kernels.PRACTICE_ROWS),
     }
 

@@ -57,7 +57,7 @@ class Shortlists:
             and (by_budget or p["gate"] in gates)
             and p["memory"] == 0
             and not kernels.is_shifted(state)
-            and state.run[0]["one_hot"] == 0
+            and state.run[0]["one_hot"] == state.run[0]["whitened"] == 0
             and p["floor"] == -np.inf
         )
 

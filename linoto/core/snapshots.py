@@ -49,6 +49,7 @@ from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, digest_of, lasting
 from linoto.core.slices import slices_for
 from linoto.core.tickets import Tickets
 from linoto.core.validation import as_features, stays_float32
+from linoto.core.whitening import is_whitened
 
 SHORT = 4096  # characters of a policy that is kept for the next one: one that was learnt may have millions
 KNOWN: dict[str, type] = {
@@ -249,6 +250,9 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
     params = composition.params(kernels.actions_in(state), offline_of(state, known))
     if params[0]["explorer"] >= kernels.UCB1:
         kernels.tally(params, state)
+    if state.run["whitened"][0]:
+        kernels.white_arms(state)
+        kernels.white_estimate(params, state)
     driver = FixedArms(
         composition=composition,
         running=running_of(header, arrays, composition, params, state),
@@ -331,16 +335,17 @@ def restored_state(arrays: Arrays, format: int, special: Set[str], *, shifted: b
     if actions.ndim != 2 or 0 in actions.shape or not kind_fits:
         raise ValueError(f"snapshot must hold the actions of an agent, got shape {actions.shape}")
     units = units_of(arrays)
-    more = "square.clicks" in arrays
-    state = kernels.empty_state(actions.T, units, shifted, more)
+    more, whitened = "square.clicks" in arrays, "square.white_inverse" in arrays
+    state = kernels.empty_state(actions.T, units, shifted, more, whitened)
+    may_lack = NOT_ALWAYS | kernels.WHITENED_ROWS if whitened else NOT_ALWAYS
     for group, names in kernels.row_names(state).items():
         for index, name in enumerate(names):
             known = name in OLDER_ROWS[group] or SINCE.get(name, format + 1) <= format
-            needed = name in special or (known and name not in NOT_ALWAYS) or name in ALWAYS_SHIFTED
+            needed = name in special or (known and name not in may_lack) or name in ALWAYS_SHIFTED
             if needed or f"{group}.{name}" in arrays:
                 copy_exactly(f"{group}.{name}", arrays, getattr(state, group)[index])
     copy_fields(arrays, state.run)
-    state.run["one_hot"] = units is not None
+    state.run["one_hot"], state.run["whitened"] = units is not None, whitened
     state.run["restricted"] = not state.counts[kernels.ALLOWED].all()  # some were removed
     return state
 
@@ -474,6 +479,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
         extra=header["extra"],
         recognises=not keeps_zeros(inner, actions),
         sliced=keeps_slices(inner, actions),
+        whitened=is_as_whitened(inner, actions),
     )
     agent.inner, agent.epoch, agent.played = inner, header["epoch"], header["played"]
     if arrays["stale"].shape != agent.stale.shape or arrays["stale"].dtype != agent.stale.dtype:
@@ -503,6 +509,14 @@ def keeps_slices(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:
     if isinstance(agent, DoublingAgent):
         return agent.sliced
     return bool(agent.running.run["slices"] >= slices_for(*actions.shape))
+
+
+def is_as_whitened(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:
+    """Whether an agent learns as it would today: an older version began it without these coordinates."""
+    if isinstance(agent, DoublingAgent):
+        return agent.whitened
+    run = agent.running.run
+    return bool(run["whitened"] or run["one_hot"] or not is_whitened(agent.running.params, actions))
 
 
 def compact_arms(agent: Agent) -> kernels.Floats:

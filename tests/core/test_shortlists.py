@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from linoto.core.drivers.fixed import FixedArms
 from linoto.core.kernels import lists as list_kernels
 from linoto.core.shortlists import Sizes
 from linoto.core.snapshots import resume
+from linoto.core.whitening import whitening
 
 SMALL = Sizes(short=12, long=48, least_arms=1, memory=256)
 POLICIES: dict[str, Any] = {
@@ -64,6 +66,13 @@ BOOKS: dict[str, Any] = {  # policies whose gates keep books besides the estimat
     ),
 }
 TINY = Sizes(short=4, long=16, least_arms=1, memory=8)
+
+
+@pytest.fixture(autouse=True)
+def in_plain_coordinates() -> Iterator[None]:
+    """Lists and slices are of many arms, whose states are not whitened; here few stand for many."""
+    with whitening(False):
+        yield
 
 
 def driver_of(agent: Agent) -> FixedArms:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from linoto.core.arrays import Floats
 from linoto.core.drivers.fixed import FixedArms
 from linoto.core.shortlists import Sizes
 from linoto.core.slices import slices_for, slicing
+from linoto.core.whitening import whitening
 
 POLICIES: dict[str, Any] = {
     "LinUCB": LinUCB(),
@@ -24,6 +26,13 @@ POLICIES: dict[str, Any] = {
     "LinTS": LinTS(),
     "a tolerance": Gated(explorer=LinUCB(), gate=Tolerance(budget=0.3)),
 }
+
+
+@pytest.fixture(autouse=True)
+def in_plain_coordinates() -> Iterator[None]:
+    """Slices are of many arms, whose states are not whitened; here few stand for many."""
+    with whitening(False):
+        yield
 
 
 class World:

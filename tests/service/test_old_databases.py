@@ -93,3 +93,16 @@ def test_only_loops_of_this_version_refresh_many_arms_in_slices(version: int) ->
     )
     agent: Any = Loop.fresh("loop", spec).agent
     assert (agent.running.run["slices"] > 0) == (version > 6)
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_only_loops_of_this_version_learn_in_the_coordinates_of_the_last_refresh(version: int) -> None:
+    spec = LoopSpec(
+        arms=[Arm("red", [0.6, 0.8]), Arm("blue", [-0.8, 0.6]), Arm("green", [1.0, 0.0])],
+        policy=to_dict(LinUCB()),
+        default_reward=0.0,
+        offline=LogStatistics(pulls=[2] * 3, reward_sums=[0.5] * 3),
+        version=version,
+    )
+    agent: Any = Loop.fresh("loop", spec).agent
+    assert agent.running.run["whitened"] == (version > 7)

@@ -438,12 +438,12 @@ class Driver(ABC, Generic[Q]):
     @property
     def theta(self) -> Floats:
         """(d,) the ridge estimate of the parameter."""
-        return np.array(self.running.held.vectors[kernels.THETA])
+        return np.array(self.running.estimate.vectors[kernels.THETA])
 
     @property
     def ellipsoid(self) -> Ellipsoid:
         """The confidence set C_t of eq. (2), as much larger as the log may have moved."""
-        state = self.running.held
+        state = self.running.estimate
         moved = self.confidence.shift * float(np.sqrt(self.running.run["logged"]))
         return Ellipsoid(
             center=np.array(state.vectors[kernels.THETA]),

@@ -35,6 +35,7 @@ from linoto.core.saving import digest_of, lasting_arrays, rows_left_out
 from linoto.core.tickets import Ticket
 from linoto.core.validation import as_arm, as_counts
 from linoto.core.warm_up import warm_up, warm_up_loop
+from linoto.core.whitening import is_whitened
 
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 MOST_AMONG = 64  # allowed arms that are looked at by themselves
@@ -85,7 +86,8 @@ class FixedArms(Driver[Bools | None]):
         params = composition.params(actions, offline)
         shifted = composition.assumed.shift > 0
         more = bool(params[0]["explorer"] == kernels.LOGISTIC)
-        state = kernels.allocate(actions, offline.pulls, offline.reward_sums, shifted, more)
+        log = offline.pulls, offline.reward_sums
+        state = kernels.allocate(actions, *log, shifted, more, is_whitened(params, actions))
         rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed, offline.pulls)
         running = Running(params=params, held=state, rng=rng, coins=coins, rails=rails)
         driver = cls(
@@ -747,7 +749,7 @@ class FixedArms(Driver[Bools | None]):
         return arm_changes.amended(certificate, self.changes, self.change_texts)
 
     def situation(self) -> Situation:
-        return Situation(**self.promising(), state=self.running.state, offline=self.offline)
+        return Situation(**self.promising(), state=self.running.estimate, offline=self.offline)
 
     def kept(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         running = self.running

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from linoto.core.kernels.rails import *  # noqa: F403
     from linoto.core.kernels.rounds import *  # noqa: F403
     from linoto.core.kernels.told import *  # noqa: F403
+    from linoto.core.kernels.whitened import *  # noqa: F403
 
 COMPILED = {  # what Python calls, by file
     "estimate": ("combine", "dot", "tally"),
@@ -56,6 +57,7 @@ COMPILED = {  # what Python calls, by file
         "measure_all",
     ),
     "told": ("told_accept", "told_compare", "told_learn"),
+    "whitened": ("white_arms", "white_estimate"),
 }
 
 

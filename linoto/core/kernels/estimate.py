@@ -40,6 +40,7 @@ from linoto.core.kernels.layout import (
     REFINED,
     REFRESH_ABOVE,
     REFRESH_EVERY,
+    REFRESH_WHITENED,
     RESIDUE,
     ROOT,
     ROOT_T,
@@ -51,6 +52,8 @@ from linoto.core.kernels.layout import (
     THETA,
     UCB1,
     VARIANCE,
+    WHITE,
+    WHITE_INVERSE,
     WIDTH,
     WORK,
     Part,
@@ -389,19 +392,12 @@ def refresh_one_hot(p: Any, s: State, extras: Part) -> None:
 def invert(s: State) -> None:
     """V^-1, theta and log det V from the least squares R theta = half."""
     r, d = s.run[0], s.vectors.shape[1]
-    factor, inverse = s.square[FACTOR], s.square[INVERSE]
-    upper, lower = s.square[ROOT], s.square[ROOT_T]  # R^-1 and its transpose
+    factor, inverse, upper = s.square[FACTOR], s.square[INVERSE], s.square[ROOT]
     r.log_det = 0.0
     r.since_refresh = 0
     r.widest = 0.0
-    for i in range(d - 1, -1, -1):  # row i of R^-1 from the rows below it
-        row, begin, end = upper[i], block_begin(s, i), block_end(s, i)
-        for j in range(begin, i):
-            row[j] = lower[j, i] = 0.0
-        combine_part(upper, factor[i], i + 1, in_fours(i + 1, end, d), row, i, end)
-        for j in range(i, end):
-            row[j] = ((1.0 if i == j else 0.0) - row[j]) / factor[i, i]
-            lower[j, i] = row[j]
+    invert_factor(s)
+    for i in range(d - 1, -1, -1):
         r.log_det += 2.0 * log(factor[i, i])
     theta, half = s.vectors[THETA], s.vectors[HALF]
     for i in range(d):
@@ -410,6 +406,20 @@ def invert(s: State) -> None:
             inverse[i, j] = inverse[j, i] = dot(upper[i, i:last], upper[j, i:last])
         r.widest = max(r.widest, inverse[i, i])
         theta[i] = dot(upper[i, i:last], half[i:last])
+
+
+@inner
+def invert_factor(s: State) -> None:
+    """R^-1 and its transpose."""
+    d, factor, upper, lower = s.vectors.shape[1], s.square[FACTOR], s.square[ROOT], s.square[ROOT_T]
+    for i in range(d - 1, -1, -1):  # row i of R^-1 from the rows below it
+        row, begin, end = upper[i], block_begin(s, i), block_end(s, i)
+        for j in range(begin, i):
+            row[j] = lower[j, i] = 0.0
+        combine_part(upper, factor[i], i + 1, in_fours(i + 1, end, d), row, i, end)
+        for j in range(i, end):
+            row[j] = ((1.0 if i == j else 0.0) - row[j]) / factor[i, i]
+            lower[j, i] = row[j]
 
 
 @inner
@@ -445,12 +455,14 @@ def refresh(p: Any, s: State, shift: Part, extras: Part) -> None:
 def measure_anew(s: State, first: int, last: int) -> None:
     """Mean and variance of the arms from `first` to `last` by theta and R'^-1, O(d^2 / 2) each."""
     mean, variance, row = s.arms[MEAN], s.arms[VARIANCE], s.arms[CROSS]
-    d, lower = s.actions.shape[0], s.square[ROOT_T]
+    d, lower, whitened = s.actions.shape[0], s.square[ROOT_T], s.run[0].whitened == 1
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
         combine_part(s.actions, s.vectors[THETA], 0, d, mean, begin, end)
         variance[begin:end] = 0.0
         for i in range(d):
+            if whitened:
+                row = s.arms[WHITE + i]
             combine_part(s.actions, lower[i], 0, i + 1, row, begin, end)
             for a in range(begin, end):
                 variance[a] += row[a] * row[a]
@@ -489,14 +501,36 @@ def renew_estimate(p: Any, s: State, growth: float, reward: float) -> tuple[int,
 def refresh_estimate(p: Any, s: State) -> None:
     """The same without what it says of the arms, which are not one-hot."""
     d, k = s.actions.shape
-    gram, factor = s.square[GRAM], s.square[FACTOR]
-    target, half, x = s.vectors[TARGET], s.vectors[HALF], s.vectors[WORK]
-    gram[:] = 0.0
+    factor, half, x = s.square[FACTOR], s.vectors[HALF], s.vectors[WORK]
+    if s.run[0].whitened == 0:
+        gather(p, s)
     factor[:] = 0.0
-    target[:] = 0.0
     half[:] = 0.0
     for i in range(d):
         factor[i, i] = sqrt(p.ridge)
+    for a in range(k):
+        seen = s.arms[SEEN, a]
+        if seen == 0.0:
+            continue
+        root = sqrt(seen)
+        for i in range(d):
+            x[i] = s.actions[i, a]  # may be float32
+            x[i] *= root
+        update_factor(factor, half, x, s.arms[SUMS, a] / root, 0, d)
+    invert(s)
+    if s.run[0].whitened == 1:
+        for i in range(d):
+            for j in range(d):
+                s.square[WHITE_INVERSE, i, j] = 1.0 if i == j else 0.0
+
+
+@inner
+def gather(p: Any, s: State) -> None:
+    """V and b from the counts and sums of each arm."""
+    gram, target, x = s.square[GRAM], s.vectors[TARGET], s.vectors[WORK]
+    d, k = s.actions.shape
+    gram[:] = 0.0
+    target[:] = 0.0
     for a in range(k):
         seen = s.arms[SEEN, a]
         if seen == 0.0:
@@ -508,13 +542,8 @@ def refresh_estimate(p: Any, s: State) -> None:
             weight, into = seen * x[i], gram[i]
             for j in range(d):
                 into[j] += weight * x[j]
-        root = sqrt(seen)
-        for i in range(d):
-            x[i] *= root
-        update_factor(factor, half, x, s.arms[SUMS, a] / root, 0, d)
     for i in range(d):
         gram[i, i] += p.ridge
-    invert(s)
 
 
 @inner
@@ -707,6 +736,8 @@ def update_moved(s: State, shrink: float) -> None:
 def is_worn(r: Any, growth: float) -> bool:
     """Whether rank-one steps may have cost digits: there were many, or one that changed much."""
     every = REFRESH_EVERY if r.slices == 0 else REFRESH_EVERY // r.slices
+    if r.whitened == 1:
+        every = REFRESH_WHITENED
     return bool(r.since_refresh >= every or (has_leapt(growth) and r.one_hot == 0))
 
 

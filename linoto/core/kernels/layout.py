@@ -116,6 +116,7 @@ RUN = np.dtype(
         ("since_refresh", np.int64),
         ("slices", np.int64),  # above 0: R follows every reward, and a refresh is as many smaller ones
         ("slice", np.int64),  # the arms that the next of those computes anew
+        ("whitened", np.int64),  # 1: rewards are learnt in coordinates in which V was I at the last refresh
         ("one_hot", np.int64),  # 1: every arm is a scaled unit vector of a feature of its own
         ("split", np.int64),  # 1: V has several blocks on its diagonal, and nothing beside them
         ("border", np.int64),  # above 0: features from here on are shared by arms, and all is kept in R alone
@@ -131,7 +132,8 @@ RUN = np.dtype(
             "lost_radius",
             np.float64,
         ),  # how much lost rewards may have moved the estimate; in gate_radius too
-        ("lost_sum", np.float64),  # with contexts: how wrong stand-ins for lost rewards can be, summed, and
+        ("lost_sum", np.float64),  # with contexts, or whitened: how wrong stand-ins for lost rewards can be,
+        # summed; and with contexts
         ("lost_squares", np.float64),  # the same squared
         ("lost_trace", np.float64),  # where V has a border: of V^-1 L, L the sum of e x x' over lost rewards
         ("slack", np.float64),  # S
@@ -201,6 +203,7 @@ RUN = np.dtype(
 # one keeps its name. SCRATCH rows hold nothing that lasts from one call to the next.
 SQUARE_ROWS = ("gram", "inverse", "factor", "root", "root_t")  # V, V^-1, R with V = R'R, scratch
 GRAM, INVERSE, FACTOR, ROOT, ROOT_T = range(5)
+WHITE_INVERSE = 5  # of a whitened state: W = R V^-1 R', R of the last refresh; I then
 VECTOR_ROWS = (
     "target",  # b
     "theta",
@@ -293,6 +296,7 @@ ARM_ROWS = (
     ARM_UPPER,
     ARM_LOWER,
 ) = range(30)
+WHITE = len(ARM_ROWS)  # of a whitened state: the first of d rows, R'^-1 a of every arm a
 COUNT_ROWS = (
     "logged",
     "pending",
@@ -305,6 +309,8 @@ LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED, PRACTICE_PULLS = range(6)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
 COIN_ROWS = {"ticket", "ticket_share", "ticket_centre", "against", "practice_upper", "practice_lower"}
 MEMORY_ROWS = {"recent_seen", "recent_sums"}
+WHITENED_ROWS = {"gram", "inverse", "target", "theta", "played", "excess"}  # not kept by a whitened state: of
+# R, W and R theta, and of counts and sums
 ARM_BOUND_ROWS = {"arm_upper", "arm_lower"}
 GATE_ROWS = COIN_ROWS | ARM_BOUND_ROWS  # kept by some gates only
 TALLIES = {"own_mean", "own_width", "pooled_mean", "pooled_width"}  # of counts and sums: made anew by `tally`
@@ -340,6 +346,7 @@ DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads w
     "rails_share",
 )
 REFRESH_EVERY = 512  # rewards; keeps |V V^-1 - I| near 1e-14 for about 2 % of the time
+REFRESH_WHITENED = 2048  # the same where W, which starts as I, is all that rounding can spoil
 ROUNDING = 8 * 2.2e-16  # of a quadratic form in V^-1, relative to its largest entry
 TINY = 1e-300  # times an infinite width it is infinite, where 0 would not be a number
 STIFF = 1e-4  # share of the largest variance below which an arm's own needs refinement
@@ -531,10 +538,19 @@ class Rails(NamedTuple):
 
 
 def allocate(
-    actions: Floats, pulls: Ints, reward_sums: Floats, shifted: bool = False, more: bool = False
+    actions: Floats,
+    pulls: Ints,
+    reward_sums: Floats,
+    shifted: bool = False,
+    more: bool = False,
+    whitened: bool = False,
 ) -> State:
-    """An empty state for these arms (k, d) and their log, which may have moved; `begin` fills it."""
-    state = empty_state(actions, find_one_hot(actions), shifted, more)
+    """An empty state for these arms (k, d) and their log, which may have moved; `begin` fills it.
+
+    One-hot arms are never `whitened`: V is diagonal, and there is nothing to gain.
+    """
+    units = find_one_hot(actions)
+    state = empty_state(actions, units, shifted, more, whitened and units is None)
     state.counts[LOGGED] = pulls
     state.counts[ALLOWED] = 1
     state.arms[OFFLINE_SUMS] = reward_sums
@@ -544,7 +560,11 @@ def allocate(
 
 
 def empty_state(
-    actions: Floats, units: OneHotArms | None, shifted: bool = False, more: bool = False
+    actions: Floats,
+    units: OneHotArms | None,
+    shifted: bool = False,
+    more: bool = False,
+    whitened: bool = False,
 ) -> State:
     """Zeros for these arms: (k, d), of which nothing is read where they are given as units."""
     k, d = actions.shape if units is None else (units.scales.size, units.d)
@@ -554,12 +574,13 @@ def empty_state(
     states = 2 if shifted else 1
     state = State(
         actions=features_of(actions) if units is None else np.array(units.scales[None, :]),
-        square=np.zeros((squares + more, d if units is None else 1, d)),
+        square=np.zeros((squares + more + whitened, d if units is None else 1, d)),
         vectors=np.zeros((states * len(VECTOR_ROWS) + more, d)),
-        arms=np.zeros((rows, k)),
+        arms=np.zeros((rows + d * whitened, k)),
         counts=np.zeros((len(COUNT_ROWS), k), dtype=np.int64),
         run=np.zeros(states, dtype=RUN),
     )
+    state.run["whitened"] = whitened
     if units is not None:
         state.arms[PLACE], state.run["one_hot"] = units.places, 1
     return state
@@ -603,6 +624,8 @@ def row_names(s: State) -> dict[str, tuple[str, ...]]:
         names["square"] += online_rows["square"] + SHIFT_SQUARES
         names["vectors"] += online_rows["vectors"]
         names["arms"] += online_rows["arms"] + SHIFT_ARMS
+    if s.run[0]["whitened"]:
+        names["square"] += ("white_inverse",)
     if has_more(s):
         names["square"], names["vectors"] = (names[group] + ("clicks",) for group in ("square", "vectors"))
     return names

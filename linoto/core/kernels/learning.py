@@ -15,6 +15,7 @@ from linoto.core.kernels.estimate import (
     copy,
     dot,
     forget,
+    gather,
     is_worn,
     learn_arm,
     learn_one_hot,
@@ -81,6 +82,7 @@ from linoto.core.kernels.layout import (
 from linoto.core.kernels.ledger import enter_play, enter_reward, open_ledger, secure_surplus
 from linoto.core.kernels.rails import rails_commit, rails_measure, rails_observe, rails_value
 from linoto.core.kernels.told import learn_metrics, propose_told, told_compare
+from linoto.core.kernels.whitened import learn_whitened
 
 
 @inner
@@ -160,6 +162,8 @@ def begin(
     if shift is not None:
         begin_online(params, s, own, extras)
     refresh(p, s, shift, extras)
+    if r.whitened == 1:
+        gather(p, s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     raise_bounds(p, s, shift)
     copy(s.arms[LCB], s.arms[FIRST_LCB])
@@ -211,7 +215,8 @@ def add_excess(p: Any, s: State, arm: int) -> None:
 def commit(params: Records, s: State, arm: int, mixture: bool, coin: Part, ledger: Part) -> None:
     """Count a decision when it is made: budgets do not wait for its reward."""
     p, r = params[0], s.run[0]
-    add_action(s, arm, 1.0, s.vectors[PLAYED])
+    if r.whitened == 0:
+        add_action(s, arm, 1.0, s.vectors[PLAYED])
     s.arms[PLAYS, arm] += 1.0
     if coin is not None:
         keep_ticket(s, arm)
@@ -224,7 +229,8 @@ def commit(params: Records, s: State, arm: int, mixture: bool, coin: Part, ledge
         r.turns += 1 if r.premium > 0.0 else 0
     else:
         s.counts[PENDING, arm] += 1
-        add_excess(p, s, arm)
+        if r.whitened == 0:  # else no gate reads Z
+            add_excess(p, s, arm)
     if coin is None and (mixture or p.keeps_ledger == 1):
         enter_play(p, r, mixture, ledger)
     elif p.gate == CONSERVATIVE and not is_baseline(p, arm):
@@ -259,6 +265,8 @@ def observe(
     s.arms[SUMS, arm] += reward
     if r.one_hot == 1:
         growth = learn_one_hot(p, s, arm, reward, extras)
+    elif r.whitened == 1:
+        growth = learn_whitened(p, s, arm, reward, error)
     else:
         growth = learn_arm(p, s, arm, reward, shift)
     if p.memory > 0:
@@ -281,7 +289,8 @@ def observe(
         update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward, 0, s.vectors.shape[1])
     if shift is not None:
         observe_online(params, s, arm, reward, error, own, extras)
-    raise_bounds(p, s, shift)
+    if r.whitened == 0 or r.since_refresh == 0 or r.lost_sum > 0.0:  # else `learn_whitened` did
+        raise_bounds(p, s, shift)
     if extras is not None:
         keep_scores(p, s, shift)
         if p.explorer == LOGISTIC and error == 0.0:
@@ -313,17 +322,22 @@ def meet_arms(params: Records, s: State, first: int) -> None:
     """What the estimate says of the arms from `first` on, O(d^2) each; lower bounds are current ones."""
     p, r = params[0], s.run[0]
     x, step = s.vectors[WORK], s.vectors[STEP]
+    if r.whitened == 1:
+        refresh(p, s, None, None)
+        for a in range(first):
+            s.arms[WIDTH, a] = sqrt(s.arms[VARIANCE, a])
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
     r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.lost_radius
     r.fresh = 0
     for a in range(first, s.arms.shape[1]):
         x[:] = 0.0
         add_action(s, a, 1.0, x)
-        solve(s, x, step)
-        if r.one_hot == 0:
-            refine(s, x, step, 0, x.size)
-        s.arms[MEAN, a] = dot(s.vectors[THETA], x)
-        s.arms[VARIANCE, a] = max(dot(x, step), 0.0)
+        if r.whitened == 0:
+            solve(s, x, step)
+            if r.one_hot == 0:
+                refine(s, x, step, 0, x.size)
+            s.arms[MEAN, a] = dot(s.vectors[THETA], x)
+            s.arms[VARIANCE, a] = max(dot(x, step), 0.0)
         s.arms[WIDTH, a] = sqrt(s.arms[VARIANCE, a])
         s.arms[LCB, a] = s.arms[MEAN, a] - (r.radius + r.lost_radius) * s.arms[WIDTH, a]
         s.arms[FIRST_LCB, a] = s.arms[LCB, a]

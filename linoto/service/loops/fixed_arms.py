@@ -22,6 +22,7 @@ from linoto.core.one_hot import find_one_hot, one_hot, recognising
 from linoto.core.slices import slicing
 from linoto.core.snapshots import from_dict, resume
 from linoto.core.validation import as_generator
+from linoto.core.whitening import whitening
 from linoto.service.errors import invalid
 from linoto.service.loops.arms import Added, LoopArms
 from linoto.service.loops.events import ArmsChanged, Context, DecisionMade
@@ -49,7 +50,7 @@ class FixedArms(LoopArms):
     # -- starting
 
     def start(self, spec: LoopSpec) -> LoopAgent:
-        with recognising(spec.version > 2), slicing(spec.version > 6):
+        with recognising(spec.version > 2), slicing(spec.version > 6), whitening(spec.version > 7):
             agent: Any = from_dict(spec.policy, stored=True).start(
                 features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=list(self.recipe.items)
             )

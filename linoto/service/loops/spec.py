@@ -119,7 +119,7 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     alarm_run: Annotated[
         float, Meta(ge=10.0, le=1e12, description="safe plays between false alarms of drift, on average")
     ] = 100_000.0
-    version: Annotated[int, Meta(ge=1, le=7, description="set by the service: whose defaults it has")] = 1
+    version: Annotated[int, Meta(ge=1, le=8, description="set by the service: whose defaults it has")] = 1
 
 
 # -- as it is stored
@@ -130,8 +130,9 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 # one from its name and drew by it until a server of a later version gave it a key, late rewards hid from the
 # watch what was known of earlier decisions, and arms were not counted anew after a drift alarm; up to
 # version 5 all features of a recipe were one block; up to version 6 a refresh was of all arms, however many:
-# both give other last digits; and the usual coin of a loop with contexts was not a cheap one.
-VERSION = 7
+# both give other last digits; and the usual coin of a loop with contexts was not a cheap one. Up to version 7
+# rewards of fixed arms were learnt in the coordinates of their features: other last digits again.
+VERSION = 8
 KEYED = 5  # the version from which on a loop has a key from the beginning
 DEFAULTS: dict[int, dict[str, Any]] = {
     1: {"on_alarm": "warn", "missing_reward": "default", "seed": 0},
@@ -141,6 +142,7 @@ DEFAULTS: dict[int, dict[str, Any]] = {
     5: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     6: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     7: {"on_alarm": "safe-only", "missing_reward": "unknown"},
+    8: {"on_alarm": "safe-only", "missing_reward": "unknown"},
 }
 
 

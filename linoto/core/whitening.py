@@ -1,0 +1,47 @@
+"""Who learns in the coordinates of the last refresh: agents that read no more than means and widths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.arrays import Floats, Records
+from linoto.core.slices import slices_for
+
+MOST_ARMS = 4096  # from there on lists of arms, or refreshes in slices, spare more
+WHITENED: ContextVar[bool] = ContextVar("WHITENED", default=True)
+
+
+@contextmanager
+def whitening(wanted: bool) -> Iterator[None]:
+    """Whether states that are started in here may be whitened: what an older version stored is not."""
+    token = WHITENED.set(wanted)
+    try:
+        yield
+    finally:
+        WHITENED.reset(token)
+
+
+def is_whitened(params: Records, actions: Floats) -> bool:
+    """Whether an agent with these arms (k, d) learns so, unless they are one-hot.
+
+    Sums of plays by the linear model, draws from the posterior, a shift and a memory need V^-1, theta or R
+    after every reward.
+    """
+    p = params[0]
+    by_bounds = p["gate"] == kernels.BUDGET and p["form"] == kernels.EXACT
+    return bool(
+        WHITENED.get()
+        and len(actions) < MOST_ARMS
+        and slices_for(*actions.shape) == 0
+        and actions.dtype == np.float64
+        and params.size == 1
+        and p["explorer"] in (kernels.UCB, kernels.GREEDY)
+        and (by_bounds or p["gate"] in (kernels.OPEN, kernels.CLOSED))
+        and p["fallback"] != kernels.CERTIFIED
+        and p["memory"] == p["keeps_factor"] == 0
+    )
