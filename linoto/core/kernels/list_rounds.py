@@ -325,7 +325,8 @@ def list_begin(params: Records, s: State, h: Lists) -> int:
     h.places[:] = -1
     h.permanent[:] = 0
     b.permanents = 0
-    square_lengths(s, h.lengths)
+    if p.explorer == THOMPSON:  # nobody else reads them
+        square_lengths(s, h.lengths)
     for a in range(s.arms.shape[1]):
         if s.arms[LOST, a] != 0.0 or (p.gate == BUDGET and s.arms[PLAYS, a] != 0.0):
             if b.permanents == h.short.shape[1]:

@@ -46,6 +46,7 @@ from linoto.core.kernels.layout import (
     State,
 )
 
+MANY_VALUES = 4096  # from which on they are counted in bins
 # Rows of `short`, the numbers of its arms.
 S_MEAN, S_VARIANCE, S_WIDTH, S_LCB, S_SCORE, S_CROSS = range(6)
 F_MEAN, F_WIDTH, F_ROW = range(3)  # rows of `fresh`, those of the long list when the short one is chosen
@@ -222,14 +223,31 @@ def variance_error(s: State) -> float:
 
 
 @inner
-def threshold(mean: Floats, width: Floats, n: int, weight: float, wanted: int) -> float:
-    """A number that at most so many of n values mean + weight width exceed, and not many fewer if it can."""
+def threshold(mean: Floats, width: Floats, n: int, weight: float, wanted: int, bins: Floats) -> float:
+    """A number that at most so many of n values mean + weight width exceed, and not many fewer if it can.
+
+    `bins` are scratch: counts between the least and the largest value spare most of the passes.
+    """
     low, high = inf, -inf
     for j in range(n):
         value = mean[j] + weight * width[j]
         if value > -inf:
             low, high = min(low, value), max(high, value)
-    low -= 1.0 + abs(low)
+    if n > MANY_VALUES and low < high:
+        unit, count, g = (high - low) / bins.size, 0, bins.size - 1
+        bins[:] = 0.0
+        for j in range(n):
+            value = mean[j] + weight * width[j]
+            if value > -inf:
+                bins[min(int((value - low) / unit), bins.size - 1)] += 1.0
+        while g > 0 and count + bins[g] <= wanted:
+            count += int(bins[g])
+            g -= 1
+        low, high = low + (g - 1e-6) * unit, low + (g + 1 + 1e-6) * unit  # rounding moves none by more
+        if 10 * count >= 9 * wanted:
+            return high
+    else:
+        low -= 1.0 + abs(low)
     for _ in range(40):
         middle, count = 0.5 * (low + high), 0
         for j in range(n):
@@ -252,8 +270,9 @@ def divide(p: Any, s: State, h: Lists, level: int, n: int, mean: Floats, width: 
     b, r, next_list = h.book[0], s.run[0], LONG if level == 0 else SHORT
     bonus, around = usual_bonus(p, s), r.radius + r.lost_radius
     size, room = (b.long_size, h.fresh.shape[1]) if level == 0 else (b.short_size, h.short.shape[1])
-    most = threshold(mean, width, n, bonus, (3 * size) // 4 if watches(p) else size)
-    least = threshold(mean, width, n, -around, size // 4) if watches(p) else inf
+    bins = h.fresh[F_ROW, : min(h.fresh.shape[1], 4096)]
+    most = threshold(mean, width, n, bonus, (3 * size) // 4 if watches(p) else size, bins)
+    least = threshold(mean, width, n, -around, size // 4, bins) if watches(p) else inf
     unit, margin = around + p.noise, variance_error(s)
     h.bounds[level] = -inf
     b.bases[level], b.lows[level], b.units[level] = bonus, -around, unit
@@ -301,12 +320,17 @@ def gather(s: State, arms: Ints, n: int, rows: Floats) -> None:
 
 @inner
 def choose_long(p: Any, s: State, h: Lists) -> bool:
-    """A long list out of all arms, O(k d^2 / 2)."""
+    """A long list out of all arms, O(k d^2 / 2); O(k) where all are up to date, as when lists begin."""
     b, k = h.book[0], s.actions.shape[1]
     mean, width, row = s.arms[SCORE], s.arms[ROOM], s.arms[CROSS]
-    for begin in range(0, k, BLOCK):
-        measure_fresh(s, s.actions, mean, width, row, begin, min(begin + BLOCK, k))
-    b.work += (0.5 * s.vectors.shape[1] + 8.0) * k
+    b.work += 8.0 * k
+    if b.steps == 0:
+        copy(s.arms[MEAN], mean)
+        copy(s.arms[WIDTH], width)
+    else:
+        b.work += 0.5 * s.vectors.shape[1] * k
+        for begin in range(0, k, BLOCK):
+            measure_fresh(s, s.actions, mean, width, row, begin, min(begin + BLOCK, k))
     if s.run[0].restricted == 1:
         for a in range(k):
             if s.counts[ALLOWED, a] == 0:
