@@ -71,6 +71,16 @@ def copy(source: Floats, out: Floats) -> None:
         out[i] = source[i]
 
 
+@inner
+def clear(rows: Floats | Ints) -> None:
+    """Make every number 0; what is 0 is not written to, so that fresh memory stays without pages."""
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for a in range(row.size):
+            if row[a] != 0:
+                row[a] = 0
+
+
 @compiled
 def combine(rows: Floats, weights: Floats, out: Floats) -> None:
     """out = weights @ rows, four rows at a time: one pass over `out` for four of `rows`."""
@@ -503,7 +513,7 @@ def refresh_estimate(p: Any, s: State) -> None:
     d, k = s.actions.shape
     factor, half, x = s.square[FACTOR], s.vectors[HALF], s.vectors[WORK]
     if s.run[0].whitened == 0:
-        gather(p, s)
+        gather_sums(p, s)
     factor[:] = 0.0
     half[:] = 0.0
     for i in range(d):
@@ -525,7 +535,7 @@ def refresh_estimate(p: Any, s: State) -> None:
 
 
 @inner
-def gather(p: Any, s: State) -> None:
+def gather_sums(p: Any, s: State) -> None:
     """V and b from the counts and sums of each arm."""
     gram, target, x = s.square[GRAM], s.vectors[TARGET], s.vectors[WORK]
     d, k = s.actions.shape

@@ -12,10 +12,11 @@ from linoto.core.kernels.control import enter_coin_play, enter_coin_reward, keep
 from linoto.core.kernels.deciding import decide, pessimistic
 from linoto.core.kernels.estimate import (
     add_action,
+    clear,
     copy,
     dot,
     forget,
-    gather,
+    gather_sums,
     is_worn,
     learn_arm,
     learn_one_hot,
@@ -134,11 +135,9 @@ def begin(
     (rows, k), d = s.actions.shape, s.vectors.shape[1]
     xbar = s.vectors[XBAR]
     s.vectors[:] = 0.0
-    s.arms[SEEN:] = 0.0
+    clear(s.arms[SEEN:])
     s.arms[LCB] = -inf
-    s.counts[PENDING] = 0
-    s.counts[PENDING_MIXTURE] = 0
-    s.counts[MIXED] = 0
+    clear(s.counts[PENDING : MIXED + 1])
     r.rounds = r.rewards = r.logged = r.fresh = r.practised = r.turns = 0
     r.logged_rewards = r.earlier_baselines = r.premium = r.premiums = 0.0
     for a in range(k):
@@ -163,7 +162,7 @@ def begin(
         begin_online(params, s, own, extras)
     refresh(p, s, shift, extras)
     if r.whitened == 1:
-        gather(p, s)
+        gather_sums(p, s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     raise_bounds(p, s, shift)
     copy(s.arms[LCB], s.arms[FIRST_LCB])

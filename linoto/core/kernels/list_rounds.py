@@ -14,6 +14,7 @@ from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.control import enter_coin_reward
 from linoto.core.kernels.deciding import fall_back, settle_by_coin
 from linoto.core.kernels.estimate import (
+    clear,
     combine_part,
     copy,
     dot,
@@ -321,9 +322,9 @@ def list_begin(params: Records, s: State, h: Lists) -> int:
     b.begun = s.run[0].rewards
     b.chosen[0] = b.chosen[1] = -1
     b.leader = b.frozen = -1
-    h.stamps[:] = 0
+    clear(h.stamps.reshape((1, h.stamps.size)))
     h.places[:] = -1
-    h.permanent[:] = 0
+    clear(h.permanent.reshape((1, h.permanent.size)))
     b.permanents = 0
     if p.explorer == THOMPSON:  # nobody else reads them
         square_lengths(s, h.lengths)

@@ -17,7 +17,7 @@ from linoto.core.kernels.estimate import (
     combine_part,
     copy,
     dot,
-    gather,
+    gather_sums,
     invert_factor,
     is_worn,
     noise_radius,
@@ -117,7 +117,7 @@ def white_estimate(params: Records, s: State) -> None:
     """V, b, theta and V^-1 = R^-1 W R'^-1 of a whitened state, O(d^3): for who reads them."""
     factor, inverse, d = s.square[FACTOR], s.square[INVERSE], s.vectors.shape[1]
     unit, image = s.vectors[RESIDUE], s.vectors[REFINED]
-    gather(params[0], s)
+    gather_sums(params[0], s)
     unwhiten(s, factor, s.vectors[HALF], s.vectors[THETA])
     for i in range(d):
         unit[:] = 0.0
