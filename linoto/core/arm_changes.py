@@ -25,6 +25,7 @@ from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms
 from linoto.core.validation import as_arm, as_arms, as_floats, exact, is_number
+from linoto.core.whitening import MOST_ARMS
 
 Arm = TypeVar("Arm", int, str)
 
@@ -183,14 +184,14 @@ def grown(state: State, new: Floats, ridge: float, precision: float) -> State:
     larger = empty_state(state, new)
     larger.vectors[:, :d] = state.vectors
     rows = kernels.WHITE if state.run[0]["whitened"] else len(state.arms)  # `meet_arms` fills those behind
-    larger.arms[:rows, :k] = state.arms[:rows]
+    larger.arms[:rows, :k], whitened = state.arms[:rows], bool(larger.run[0]["whitened"])
     larger.counts[:, :k], larger.counts[kernels.ALLOWED, k:] = state.counts, 1
     one_hot = bool(larger.run[0]["one_hot"])
     if one_hot:
         larger.arms[kernels.PLACE, k:] = find_places(new)
     larger.run[:] = state.run
-    larger.run["one_hot"] = one_hot
-    for row in range(len(state.square)):
+    larger.run["one_hot"], larger.run["whitened"] = one_hot, whitened
+    for row in range(len(larger.square)):
         square = state.square[row] if one_hot else kernels.square_of(state, row)
         larger.square[row, : len(square), :d] = square
     extend_ridge(larger, d, width, ridge)
@@ -211,7 +212,7 @@ def empty_state(state: State, new: Floats) -> State:
             return kernels.empty_state(new, OneHotArms(together, scales, width), more=kernels.has_more(state))
     actions = np.zeros((k + j, width))
     actions[:k, :d], actions[k:] = kernels.actions_of(state), new
-    whitened = bool(state.run[0]["whitened"])
+    whitened = bool(state.run[0]["whitened"]) and k + j < MOST_ARMS
     return kernels.empty_state(actions, None, more=kernels.has_more(state), whitened=whitened)
 
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
+from linoto.core.kernels import State
+from linoto.core.offline import Offline
 from linoto.core.slices import slices_for
 
 MOST_ARMS = 4096  # from there on lists of arms, or refreshes in slices, spare more
@@ -45,3 +47,10 @@ def is_whitened(params: Records, actions: Floats) -> bool:
         and p["fallback"] != kernels.CERTIFIED
         and p["memory"] == p["keeps_factor"] == 0
     )
+
+
+def fresh_state(params: Records, actions: Floats, offline: Offline) -> State:
+    """An empty state for these arms (k, d) and their log, whitened where that suits; `begin` fills it."""
+    shifted, more = params.size > 1, bool(params[0]["explorer"] == kernels.LOGISTIC)
+    log = offline.pulls, offline.reward_sums
+    return kernels.allocate(actions, *log, shifted, more, is_whitened(params, actions))

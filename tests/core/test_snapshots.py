@@ -180,13 +180,18 @@ def test_another_arm_set_is_refused() -> None:
 
 LEFT_OUT = kernels.SCRATCH | kernels.TALLIES | kernels.GATE_ROWS | kernels.MEMORY_ROWS
 LEFT_OUT |= kernels.PRACTICE_ROWS | {"place", "chance"}  # which only some agents have
-ARRAYS = sorted(set(lasting_arrays(agent_after(LinOtO(), 0).running.state, LEFT_OUT)) - {"arms.given"})
+ARRAYS = [  # of plain coordinates, and of those of the last refresh
+    (policy, name)
+    for policy, without in ((LinOtO(budget="max"), set[str]()), (LinOtO(), kernels.WHITENED_ROWS))
+    for name in sorted(lasting_arrays(agent_after(policy, 0).running.state, LEFT_OUT | without))
+    if name != "arms.given"
+]
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize(("policy", "name"), ARRAYS, ids=[f"{p.budget}-{name}" for p, name in ARRAYS])
 @pytest.mark.few(9)
-def test_a_missing_or_misshapen_array_is_refused(name: str) -> None:
-    blob = agent_after(LinOtO(), 3).snapshot()
+def test_a_missing_or_misshapen_array_is_refused(policy: LinOtO, name: str) -> None:
+    blob = agent_after(policy, 3).snapshot()
     changes: list[Callable[[Header, Arrays], object]] = [
         lambda _, arrays: arrays.pop(name),
         lambda _, arrays: arrays.update({name: arrays[name][:0]}),

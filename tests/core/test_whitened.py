@@ -180,6 +180,24 @@ def test_arms_come_and_go_as_in_plain_coordinates(width: int) -> None:
     assert again.snapshot() == agent.snapshot()
 
 
+def test_who_grows_to_many_arms_goes_on_in_plain_coordinates_and_may_have_lists() -> None:
+    rng = np.random.default_rng(15)
+    arms = rng.standard_normal((MOST_ARMS - 1, 3)) / 3
+    log = Offline(pulls=np.ones(len(arms), dtype=np.int64), reward_sums=arms[:, 0])
+    agents = []
+    for whitened in (True, False):
+        with whitening(whitened):
+            agents.append(LinUCB().start(arms, log, rng=0))
+        assert agents[-1].running.run["whitened"] == whitened
+        agents[-1].play(arms[:, 0], 0.1 * np.random.default_rng(0).standard_normal(40))
+        agents[-1].add_arms(np.ones((2, 3)))
+        agents[-1].play(np.append(arms[:, 0], [0.1, 0.2]), 0.1 * np.random.default_rng(1).standard_normal(40))
+        assert agents[-1].running.run["whitened"] == 0
+        assert agents[-1].running.lists is not None
+    check_near(*agents)
+    assert linoto.restore(agents[0].snapshot()).snapshot() == agents[0].snapshot()
+
+
 def exactly(agent: Agent) -> tuple[Floats, Floats]:
     """Variances by QR of all rows, and V, from the counts alone."""
     seen, ridge = agent.running.held.arms[kernels.SEEN], float(agent.running.params[0]["ridge"])

@@ -35,7 +35,7 @@ from linoto.core.saving import digest_of, lasting_arrays, rows_left_out
 from linoto.core.tickets import Ticket
 from linoto.core.validation import as_arm, as_counts
 from linoto.core.warm_up import warm_up, warm_up_loop
-from linoto.core.whitening import is_whitened
+from linoto.core.whitening import fresh_state
 
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 MOST_AMONG = 64  # allowed arms that are looked at by themselves
@@ -84,10 +84,7 @@ class FixedArms(Driver[Bools | None]):
     ) -> FixedArms:
         """A fresh one that knows the log and nothing else."""
         params = composition.params(actions, offline)
-        shifted = composition.assumed.shift > 0
-        more = bool(params[0]["explorer"] == kernels.LOGISTIC)
-        log = offline.pulls, offline.reward_sums
-        state = kernels.allocate(actions, *log, shifted, more, is_whitened(params, actions))
+        state = fresh_state(params, actions, offline)
         rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed, offline.pulls)
         running = Running(params=params, held=state, rng=rng, coins=coins, rails=rails)
         driver = cls(
@@ -567,7 +564,7 @@ class FixedArms(Driver[Bools | None]):
         squares = self.reward_squares
         squares = None if squares is None else np.append(squares, np.zeros(len(new)))
         known = (float(running.params[0][name]) for name in ("ridge", "precision"))
-        state = arm_changes.grown(running.state, new, *known)
+        state = arm_changes.grown(running.estimate, new, *known)
         log = offline_of(state, squares)
         params = composition.params(kernels.actions_in(state), log)  # refuses what cannot work
         self.draw_for_new(change, state)
