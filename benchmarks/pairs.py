@@ -4,7 +4,7 @@ It is compared with two requests to a bare endpoint of the same framework that i
 this one call, in alternation, with 16 kept connections, or 2 that send batches; `benchmarks/service.py` has
 the endpoint.
 
-    python benchmarks/pairs.py [--seconds 1] [--rounds 6] [--size 1000]
+    python benchmarks/pairs.py [--seconds 1] [--rounds 6] [--size 1000] [--only plain]
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ def load(port: int, work: Work, seconds: float, clients: int) -> tuple[int, floa
     return sum(map(len, done)), time.perf_counter() - began
 
 
-def measure(folder: Path, seconds: float, rounds: int, size: int) -> None:
+def measure(folder: Path, seconds: float, rounds: int, size: int, only: str | None) -> None:
     """Print a line for each kind of loop."""
     bare, bare_port = start("bare", folder / "bare.sqlite")
     full, port = start("service", folder / "full.sqlite")
     servers = {True: (bare, bare_port), False: (full, port)}
     try:
         works: dict[str, Work] = {"bare": row_twice}
-        for name in LOOPS:
+        for name in [only] if only else LOOPS:
             asked = create(port, name)
             most = min(size, 400) if "LinTS" in name else size  # redraws take long: a loop says how many
             works |= {name: singles(name, asked), f"{name}, batches": batches(name, asked, most)}
@@ -165,12 +165,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--size", type=int, default=1000, help="of a batch")
+    parser.add_argument("--only", choices=LOOPS, help="one kind of loop")
     arguments = parser.parse_args()
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {CLIENTS} clients"
     )
     with tempfile.TemporaryDirectory() as folder:
-        measure(Path(folder), arguments.seconds, arguments.rounds, arguments.size)
+        measure(Path(folder), arguments.seconds, arguments.rounds, arguments.size, arguments.only)
 
 
 if __name__ == "__main__":

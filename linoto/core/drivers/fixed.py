@@ -264,6 +264,8 @@ class FixedArms(Driver[Bools | None]):
             name=self.name_of(arm),
             fallback=fallback if fallback >= 0 else None,
             changes=len(self.changes),
+            action=None,  # known without a function that is asked for it
+            practice=None,
         )
 
     def name_of(self, arm: int) -> str | None:

@@ -83,7 +83,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             "centres": None if self.centres is None else tuple(self.centres),
         }
         if self.action is None:
-            known["changes"] = changes
+            known["changes"], known["action"], known["practice"] = changes, None, None
             return Decision.of(known)
         known["arm"], known["proposal"] = self.place(self.arm, removed), self.place(self.favourite, removed)
         known["fallback"] = None if self.fallback is None else self.place(self.fallback, removed)
