@@ -328,7 +328,9 @@ class DriftingInverse(Agent):
     def update(self, decision: Any, reward: Any) -> None:
         super().update(decision, reward)
         if self.rewards == MANY_ROUNDS:
-            self.running.state.square[kernels.INVERSE] *= 1 + 1e-6
+            whitened = self.running.run["whitened"]
+            row = kernels.WHITE_INVERSE if whitened else kernels.INVERSE  # V^-1 is made of the former
+            self.running.state.square[row] *= 1 + 1e-6
 
 
 class DriftingDeterminant(Agent):

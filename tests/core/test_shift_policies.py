@@ -93,8 +93,9 @@ def test_without_a_shift_nothing_is_different_or_larger() -> None:
     agent = LinUCB(scale=1.0, confidence=Confidence(shift=0.0)).start(bandit.actions, log)
     assert Confidence(shift=0.0) == Confidence()
     assert agent.running.params.shape == (1,)
-    assert agent.running.state.arms.shape == (len(kernels.ARM_ROWS), K)
-    assert agent.running.state.square.shape == (len(kernels.SQUARE_ROWS), D, D)
+    without = LinUCB(scale=1.0).start(bandit.actions, log).running.state
+    assert [part.shape for part in agent.running.state] == [part.shape for part in without]
+    assert agent.running.state.run.shape == (1,)
 
 
 def test_with_an_endless_shift_it_is_the_agent_without_a_log_at_half_of_delta() -> None:
