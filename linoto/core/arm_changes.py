@@ -24,8 +24,7 @@ from linoto.core.hints import amount, shortened_list
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms
-from linoto.core.validation import as_arm, as_arms, as_floats, exact, is_number
-from linoto.core.whitening import MOST_ARMS
+from linoto.core.validation import MANY_ARMS, as_arm, as_arms, as_floats, exact, is_number
 
 Arm = TypeVar("Arm", int, str)
 
@@ -212,7 +211,7 @@ def empty_state(state: State, new: Floats) -> State:
             return kernels.empty_state(new, OneHotArms(together, scales, width), more=kernels.has_more(state))
     actions = np.zeros((k + j, width))
     actions[:k, :d], actions[k:] = kernels.actions_of(state), new
-    whitened = bool(state.run[0]["whitened"]) and k + j < MOST_ARMS
+    whitened = bool(state.run[0]["whitened"]) and k + j < MANY_ARMS
     return kernels.empty_state(actions, None, more=kernels.has_more(state), whitened=whitened)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
 import numpy as np
@@ -13,19 +12,15 @@ from linoto.core.arrays import Floats, Records
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.slices import slices_for
+from linoto.core.validation import MANY_ARMS
+from linoto.core.within import within
 
-MOST_ARMS = 4096  # from there on lists of arms, or refreshes in slices, spare more
 WHITENED: ContextVar[bool] = ContextVar("WHITENED", default=True)
 
 
-@contextmanager
-def whitening(wanted: bool) -> Iterator[None]:
+def whitening(wanted: bool) -> AbstractContextManager[None]:
     """Whether states that are started in here may be whitened: what an older version stored is not."""
-    token = WHITENED.set(wanted)
-    try:
-        yield
-    finally:
-        WHITENED.reset(token)
+    return within(WHITENED, wanted)
 
 
 def is_whitened(params: Records, actions: Floats) -> bool:
@@ -38,7 +33,7 @@ def is_whitened(params: Records, actions: Floats) -> bool:
     by_bounds = p["gate"] == kernels.BUDGET and p["form"] == kernels.EXACT
     return bool(
         WHITENED.get()
-        and len(actions) < MOST_ARMS
+        and len(actions) < MANY_ARMS  # from there on lists, or refreshes in slices, spare more
         and slices_for(*actions.shape) == 0
         and actions.dtype == np.float64
         and params.size == 1
