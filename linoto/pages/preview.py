@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core import hints
-from linoto.core.certificates import PRACTICE, SAME_ROUNDS, Certificate
+from linoto.core.certificates import LOG, PRACTICE, SAME_ROUNDS, Certificate
 from linoto.core.offline import Offline
 from linoto.core.validation import rounded_up
 from linoto.core.verdicts import Findings, Simulated, Verdict, reach_verdict
@@ -323,12 +323,13 @@ def write_preview(
 
 def metric_tables(preview: Preview) -> list[tuple[str, str, list[dict[str, str]]]]:
     """Each guardrail: its name, what it is about in words, and a row for each value of the parameter."""
-    promised = {rail.name for rail in preview.points[0].certificate.guardrails}
-    found = []
+    certificate, found = preview.points[0].certificate, []
+    promised = {rail.name for rail in certificate.guardrails}
+    against = "the log" if certificate.against == LOG else "practice"
     for metric in preview.points[0].metrics:
         rail = metric.guardrail
         better = "lower is better, and a loss is what there is more of"
-        text = rail.text("practice") if rail.name in promised else "nothing is promised of it"
+        text = rail.text(against) if rail.name in promised else "nothing is promised of it"
         rows = [metric_row(row, preview) for row in preview.metric_table(rail.name)]
         found.append((rail.name, f"{better if rail.lower_is_better else 'higher is better'}; {text}", rows))
     return found

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linoto.core.arrays import Floats
-from linoto.core.certificates import Certificate
+from linoto.core.certificates import LOG, Certificate
 from linoto.core.codec import finite
 from linoto.core.guardrail import Guardrail
 from linoto.core.intervals import student
@@ -24,7 +24,7 @@ from linoto.worlds.contexts import ContextualBandit
 from linoto.worlds.plausible import DrawnWorlds, Plausible
 from linoto.worlds.run import Run
 from linoto.worlds.simulate import simulate
-from linoto.worlds.violations import metric_excess, promised_shortfall
+from linoto.worlds.violations import metric_excess, metric_loss, promised_shortfall
 
 NOTHING = 1e-9  # what rounding leaves of no gain
 FEW = 10  # worlds, from which on one may speak of nine of ten
@@ -235,5 +235,7 @@ def summarise(
 def lost_of(rail: Guardrail, certificate: Certificate, run: Run) -> tuple[float, float, float]:
     """The largest loss of a metric, the last, and how far what is promised was ever exceeded."""
     metric = run.metrics[rail.name]
-    most, last = (-rail.turn * metric.in_explored).max(), -rail.turn * metric.more[-1]
+    came = -rail.turn * metric.in_explored  # below practice in the same rounds, as it came
+    lost = metric_loss(rail, certificate, run) if certificate.against == LOG else came
+    most, last = lost.max(), -rail.turn * metric.more[-1]
     return max(0.0, float(most)), float(last), metric_excess(rail, certificate, run)

@@ -37,14 +37,18 @@ def promise_violation(policy: Policy, bandit: World | ContextualBandit, offline:
 
 def metric_excess(rail: Guardrail, certificate: Certificate, run: Run) -> float:
     """How far what a guardrail counts was ever above what it promises: below the log, or below practice."""
-    metric = run.metrics[rail.name]
     names = [each.name for each in certificate.guardrails]
     rounding = dict(zip(names, certificate.roundings, strict=False)).get(rail.name, 0.0)
-    by_log = certificate.against == LOG
-    more = metric.more if by_log else metric.in_explored - metric.luck
-    lost = -rail.turn * (more + metric.luck if certificate.realised else more)
+    lost = metric_loss(rail, certificate, run)
     limits = rail.budget + rounding + rail.rate * np.arange(1, lost.size + 1)
     return float((lost - limits).max())
+
+
+def metric_loss(rail: Guardrail, certificate: Certificate, run: Run) -> Floats:
+    """(n,) what was lost of a metric so far, as the promise counts it."""
+    metric, by_log = run.metrics[rail.name], certificate.against == LOG
+    more = metric.more if by_log else metric.in_explored - metric.luck
+    return np.asarray(-rail.turn * (more + metric.luck if certificate.realised else more))
 
 
 def promised_shortfall(

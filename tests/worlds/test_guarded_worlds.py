@@ -102,6 +102,9 @@ def test_a_preview_plays_guardrails_that_the_model_pays_for(kind: str) -> None:
     )
     point = preview(log, policy=chosen, grid=[60], horizon=40, worlds=2).points[0]
     assert (point.metrics[0].excess <= 0).all() and (point.explored > 0).all()
+    lost = point.metrics[0].worst_loss
+    assert kind != "arms" or (lost >= point.metrics[0].final_loss).all()  # both against the log
+    assert (lost <= 40 * 2.5).all()  # minutes differ by at most about 2 between arms
 
 
 def by_hand(kind: str, seed: int) -> tuple[list[int], dict[str, np.ndarray[Any, Any]]]:
