@@ -1,4 +1,4 @@
-"""Lists of arms against plain rounds: python benchmarks/items.py [--json FILE] [--only SIZE] [--logs KIND].
+"""Lists of arms against plain rounds: python benchmarks/items.py [--json FILE] [--only SIZE] [--memory].
 
 Both play the same rounds of the same world in one run, and are charged the processor time of one thread.
 Their arms are checked to be the same before a ratio is printed. The first ratio holds the time of the first
@@ -95,6 +95,23 @@ def asked(k: int, d: int) -> dict[str, float]:
     return {name: 1e6 * min(seconds(question) for _ in range(30)) for name, question in questions.items()}
 
 
+def written() -> int:
+    """Bytes of memory that this process has written to, files that it mapped not counted; Linux only."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+
+def kept(k: int, d: int) -> tuple[float, float]:
+    """Bytes that an agent keeps of an arm beside its features: after the start, and after 50 rounds."""
+    actions, log, _ = world(k, d, False)
+    before = written()
+    agent = POLICIES["LinUCB"].start(actions, log, rng=0)
+    started = written()
+    for _ in range(50):
+        agent.update(agent.select(), 0.1)
+    return (started - before) / k - 8 * d, (written() - before) / k - 8 * d
+
+
 def rows(only: list[str], names: list[str], poor: list[bool]) -> Iterator[dict[str, Any]]:
     """All that is measured."""
     for size in only:
@@ -109,11 +126,17 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table as JSON")
     parser.add_argument("--only", nargs="+", choices=SIZES, default=list(SIZES), help="sizes, k x d")
     parser.add_argument("--policies", nargs="+", choices=POLICIES, default=list(POLICIES))
+    parser.add_argument("--memory", action="store_true", help="only what an agent keeps of an arm")
     parser.add_argument("--logs", nargs="+", choices=("good", "poor"), default=["good", "poor"])
     options = parser.parse_args()
     print(f"cores: {os.cpu_count()}, load at the start: {os.getloadavg()[0]:.1f}")
     for name in options.policies:
         measured(name, 5000, 4, 10, False)  # compiled code is loaded before anything is timed
+    if options.memory:
+        for size in options.only:
+            started, later = kept(*SIZES[size][:2])
+            print(f"{size}: {started:.0f} bytes an arm beside its features, {later:.0f} after 50 rounds")
+        return
     for size in options.only:
         told = asked(*SIZES[size][:2]).items()
         print(f"{size}: " + ", ".join(f"{name} {value:,.0f} µs" for name, value in told), flush=True)
