@@ -25,7 +25,7 @@ from linoto import (
     run_experiment,
     simulate,
 )
-from linoto.experiments.compare import compare
+from linoto.experiments.compare import CLICKS, compare, problems
 from linoto.experiments.flights_by_time import FlightsByTime
 from linoto.experiments.run import draw_instance
 from linoto.worlds.violations import promise_violation
@@ -143,3 +143,12 @@ def test_practice_that_is_less_wrong_is_harder_to_beat() -> None:
     results = run_experiment(Experiment(name="mine", settings=chosen), runs=3)
     near, far = (results.final(world.name, "LinTS", "offline_regret").mean() for world in worlds)
     assert far < near
+
+
+def test_where_exploring_gains_little_the_usual_gate_stays_open() -> None:
+    """Two runs of a problem of the league; by the fee of the largest bet alone it closes in both."""
+    setting = problems()["contexts"]
+    for run in (1, 2):
+        bandit, log, seed = draw_instance(setting, 0, run)
+        played = simulate(Gated(confidence=CLICKS), bandit, log, horizon=3000, seed=seed)
+        assert played.explored[-1000:].mean() > 0.2
