@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from linoto.core import kernels
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Tolerance
-from linoto.core.kernels.compiling import STAMP, stamp_of
+from linoto.core.kernels.compiling import STAMP, CodeFiles, stamp_of
 from linoto.core.offline import Offline
 from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import run_in_python
@@ -76,6 +77,47 @@ def test_every_kernel_is_kept_under_the_stamp_of_all() -> None:
     LinOtO().start([[1.0]], Offline.empty(1), rng=0)
     stamps = {kernel._cache._cache_file._source_stamp for kernel in all_kernels() if hasattr(kernel, "stats")}
     assert stamps == {STAMP}
+
+
+class Watched(CodeFiles):
+    """Files of kernels; before each step of a save, something else happens."""
+
+    meanwhile: Callable[[], None] = staticmethod(lambda: None)
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self.meanwhile()
+        super()._save_data(name, data)
+        self.meanwhile()
+
+    def _save_index(self, overloads: dict[str, str]) -> None:
+        self.meanwhile()
+        super()._save_index(overloads)
+        self.meanwhile()
+
+
+def test_code_of_older_kernels_is_never_read_and_is_removed(tmp_path: Path) -> None:
+    CodeFiles(tmp_path, "kernel", "old").save("types", "old code")
+    writer, reader, read = Watched(tmp_path, "kernel", "new"), CodeFiles(tmp_path, "kernel", "new"), []
+    writer.meanwhile = lambda: read.append(reader.load("types"))
+    writer.save("types", "new code")
+    assert read == [None, None, None, "new code"] and reader.load("types") == "new code"
+    assert len(list(tmp_path.glob("*.nbc"))) == 1
+
+
+def test_processes_that_compile_at_a_time_do_not_mix_up_their_code(tmp_path: Path) -> None:
+    """At whichever step of one the other one saves. What is lost is compiled again."""
+    for step in range(4):
+        one, other = Watched(tmp_path, f"k{step}", "x"), CodeFiles(tmp_path, f"k{step}", "x")
+        steps = iter(range(4))
+        one.meanwhile = lambda: other.save("int", "of int") if next(steps) == step else None  # noqa: B023
+        one.save("float", "of float")
+        found = one.load("float"), other.load("int")
+        assert found[0] in ("of float", None) and found[1] in ("of int", None)
+        one.meanwhile = lambda: None
+        for files, kind in ((one, "float"), (other, "int")):
+            if files.load(kind) is None:
+                files.save(kind, f"of {kind}")
+        assert (one.load("float"), one.load("int")) == ("of float", "of int")
 
 
 def test_policies_and_logs_are_made_without_the_compiler() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 
 SETTINGS: Any = numba.config
+Files: Any = IndexDataCacheFile  # which has no types
 if SETTINGS.DISABLE_JIT:
     raise RuntimeError("kernels must be compiled, got NUMBA_DISABLE_JIT=1: unset it and start again")
 
@@ -28,6 +31,38 @@ STAMP = stamp_of(Path(__file__).parent)
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
+class CodeFiles(Files):  # type: ignore[misc]
+    """The versions of a kernel, by the types they were compiled for: a file each, and an index.
+
+    numba numbers the files, and names a file in its index before it is written. If several processes compile
+    at a time, one may then read what an older version of the kernels has left under that number, or what
+    another process wrote for other types. Here a file has a name of its own, and is named once it is written.
+    """
+
+    @classmethod
+    def in_place_of(cls, file: Any, stamp: str) -> CodeFiles:
+        """The same files for kernels with this stamp."""
+        return cls(file._cache_path, file._index_name.removesuffix(".nbi"), stamp)
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep one version. The first one of these kernels removes those of older ones.
+
+        A file that another process wrote meanwhile may go too: what is missing is compiled again.
+        """
+        if not self._load_index():
+            for path in Path(self._cache_path).glob(self._data_name_pattern.replace("{number:d}", "*")):
+                with suppress(OSError):  # another process was faster, or is reading it
+                    path.unlink()
+        name = self._data_name(self.number_of(key))
+        self._save_data(name, data)
+        self._save_index(self._load_index() | {key: name})
+
+    def number_of(self, key: Any) -> int:
+        """Of a version of these kernels: no other has it."""
+        digest = blake2b(f"{self._source_stamp} {key}".encode(), digest_size=6).digest()
+        return int.from_bytes(digest, "big")
+
+
 def compiled(function: F) -> F:
     """A kernel that Python calls: with a cache on disk, or without one where none can be written."""
     return cached(function, OPTIONS)
@@ -44,7 +79,7 @@ def cached(function: F, options: Any) -> F:
         dispatcher: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written
         return cast(F, once_for_all_constants(numba.njit(**options)(function)))
-    dispatcher._cache._cache_file._source_stamp = STAMP
+    dispatcher._cache._cache_file = CodeFiles.in_place_of(dispatcher._cache._cache_file, STAMP)
     return cast(F, once_for_all_constants(dispatcher))
 
 
