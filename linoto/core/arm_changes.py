@@ -183,11 +183,13 @@ def grown(state: State, new: Floats, ridge: float, precision: float) -> State:
     larger = empty_state(state, new)
     larger.vectors[:, :d] = state.vectors
     rows = kernels.WHITE if state.run[0]["whitened"] else len(state.arms)  # `meet_arms` fills those behind
-    larger.arms[:rows, :k], whitened = state.arms[:rows], bool(larger.run[0]["whitened"])
+    larger.arms[:rows, :k] = state.arms[:rows]
     larger.counts[:, :k], larger.counts[kernels.ALLOWED, k:] = state.counts, 1
-    one_hot = bool(larger.run[0]["one_hot"])
+    one_hot, whitened = bool(larger.run[0]["one_hot"]), bool(larger.run[0]["whitened"])
     if one_hot:
         larger.arms[kernels.PLACE, k:] = find_places(new)
+    else:
+        larger.arms[kernels.PLACE] = 0  # those of arms that were one-hot until now
     larger.run[:] = state.run
     larger.run["one_hot"], larger.run["whitened"] = one_hot, whitened
     for row in range(len(larger.square)):

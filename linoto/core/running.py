@@ -18,6 +18,7 @@ from linoto.core.plain_python import run_once
 from linoto.core.rails import Rails, Values, settle
 from linoto.core.shortlists import Shortlists
 from linoto.core.tickets import Ticket, Tickets
+from linoto.core.whitening import white_steps
 
 of_rounds, of_rewards = reader(kernels.RUN, "rounds"), reader(kernels.RUN, "rewards")
 
@@ -67,12 +68,16 @@ class Running:
 
     @property
     def estimate(self) -> State:
-        """The same, with V, V^-1, b and theta, which a whitened state makes when they are read."""
+        """The same, with V, V^-1, b and theta, which are made when they are read where it is whitened.
+
+        They are in a copy: whoever reads changes nothing that a round needs, in another thread either.
+        """
         state = self.state
-        if state.run["whitened"].item(0) and self.rewards:
-            steps = 2 * state.square[0].size * sum(state.actions.shape)
-            run_once(kernels.white_estimate, self.params, state, steps=steps)
-        return state
+        if not state.run["whitened"].item(0):
+            return state
+        own = state._replace(square=state.square.copy(), vectors=state.vectors.copy())
+        run_once(kernels.white_estimate, self.params, own, steps=white_steps(state))
+        return own
 
     @property
     def run(self) -> Any:

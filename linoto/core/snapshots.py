@@ -42,14 +42,15 @@ from linoto.core.one_hot import OneHotArms, find_one_hot, is_compact, same_arms
 from linoto.core.oope import OOPE
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.parameters import params_for_rounds
+from linoto.core.plain_python import run_once
 from linoto.core.protocols import Composition, Policy
 from linoto.core.rails import Rails
 from linoto.core.running import Running
 from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, digest_of, lasting_rows
-from linoto.core.slices import slices_for
+from linoto.core.slices import slices_for, slicing
 from linoto.core.tickets import Tickets
 from linoto.core.validation import as_features, stays_float32
-from linoto.core.whitening import is_whitened
+from linoto.core.whitening import is_whitened, white_steps, whitening
 
 SHORT = 4096  # characters of a policy that is kept for the next one: one that was learnt may have millions
 KNOWN: dict[str, type] = {
@@ -251,8 +252,8 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
     if params[0]["explorer"] >= kernels.UCB1:
         kernels.tally(params, state)
     if state.run["whitened"][0]:
-        kernels.white_arms(state)
-        kernels.white_estimate(params, state)
+        run_once(kernels.white_arms, state, steps=white_steps(state))
+        run_once(kernels.white_estimate, params, state, steps=white_steps(state))
     driver = FixedArms(
         composition=composition,
         running=running_of(header, arrays, composition, params, state),
@@ -516,7 +517,9 @@ def is_as_whitened(agent: Agent | DoublingAgent, actions: kernels.Floats) -> boo
     if isinstance(agent, DoublingAgent):
         return agent.whitened
     run = agent.running.run
-    return bool(run["whitened"] or run["one_hot"] or not is_whitened(agent.running.params, actions))
+    with whitening(True), slicing(keeps_slices(agent, actions)):
+        today = is_whitened(agent.running.params, actions)
+    return bool(run["whitened"] or run["one_hot"] or not today)
 
 
 def compact_arms(agent: Agent) -> kernels.Floats:

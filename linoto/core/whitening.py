@@ -49,3 +49,8 @@ def fresh_state(params: Records, actions: Floats, offline: Offline) -> State:
     shifted, more = params.size > 1, bool(params[0]["explorer"] == kernels.LOGISTIC)
     log = offline.pulls, offline.reward_sums
     return kernels.allocate(actions, *log, shifted, more, is_whitened(params, actions))
+
+
+def white_steps(state: State) -> int:
+    """How many steps it takes, at the most, to make V^-1 or the arms of a whitened state."""
+    return int(2 * state.square[0].size * sum(state.actions.shape))

@@ -27,6 +27,7 @@ from linoto import (
     Tolerance,
     restore,
 )
+from linoto.core import kernels
 from linoto.core.explorers import View
 
 BOUNDED = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
@@ -387,3 +388,18 @@ def test_one_hot_arms_stay_without_their_zeros() -> None:
     actions, seen = agent.actions, agent.running.state.arms[linoto.core.kernels.SEEN]
     ridge = agent.running.params[0]["ridge"]
     np.testing.assert_allclose(agent.ellipsoid.V, actions.T @ (seen[:, None] * actions) + ridge * np.eye(3))
+
+
+def test_plays_of_arms_that_were_one_hot_until_another_came_are_counted_as_they_are() -> None:
+    """Their places are none any more: each would be taken for another arm, and the gate misled."""
+    agent = LinOtO(budget="aggregate").start(
+        np.eye(3), Offline(pulls=[1, 1, 1], reward_sums=[0.5, 0.5, 0.5]), rng=0
+    )
+    assert agent.running.run["one_hot"]
+    for arm in (0, 1, 1):
+        agent.update(arm, 0.5)
+    agent.add_arms(np.ones((1, 3)) / 3)
+    for arm in (1, 3, 2):
+        agent.update(arm, 0.5)
+    state = agent.running.state
+    np.testing.assert_allclose(state.vectors[kernels.PLAYED], state.arms[kernels.PLAYS] @ agent.actions)

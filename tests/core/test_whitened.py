@@ -28,7 +28,8 @@ from linoto import (
 from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.slices import slicing
-from linoto.core.whitening import MOST_ARMS, whitening
+from linoto.core.validation import MANY_ARMS
+from linoto.core.whitening import whitening
 
 WHITENED: dict[str, Any] = {
     "LinOtO": LinOtO(),
@@ -182,7 +183,7 @@ def test_arms_come_and_go_as_in_plain_coordinates(width: int) -> None:
 
 def test_who_grows_to_many_arms_goes_on_in_plain_coordinates_and_may_have_lists() -> None:
     rng = np.random.default_rng(15)
-    arms = rng.standard_normal((MOST_ARMS - 1, 3)) / 3
+    arms = rng.standard_normal((MANY_ARMS - 1, 3)) / 3
     log = Offline(pulls=np.ones(len(arms), dtype=np.int64), reward_sums=arms[:, 0])
     agents = []
     for whitened in (True, False):
@@ -231,7 +232,7 @@ def is_whitened_with(arms: Floats) -> bool:
 
 def test_many_arms_and_one_hot_arms_have_plain_coordinates() -> None:
     rng = np.random.default_rng(13)
-    many, large = rng.standard_normal((MOST_ARMS, 2)), rng.standard_normal((1100, 64))
+    many, large = rng.standard_normal((MANY_ARMS, 2)), rng.standard_normal((1100, 64))
     assert is_whitened_with(many[1:])
     for arms in (np.eye(5), many, large):
         assert not is_whitened_with(arms)
@@ -250,3 +251,46 @@ def test_epochs_of_an_older_doubling_have_plain_coordinates() -> None:
                 one.update(one.decide(), 0.5)
             assert bool(one.inner.running.run["whitened"]) is wanted
         assert agent.snapshot() == again.snapshot()
+
+
+def test_whoever_reads_an_estimate_changes_nothing_that_a_round_needs() -> None:
+    bandit, log, rng = world(9)
+    agent = start(LinOtO(), bandit, log)
+    agent.play(bandit.means, bandit.draw(50, rng))
+    before = [part.tobytes() for part in agent.running.held]
+    assert agent.theta.any() and agent.ellipsoid.radius > 0
+    assert [part.tobytes() for part in agent.running.held] == before
+
+
+def test_an_agent_that_was_stored_before_its_first_reward_has_the_same_estimate() -> None:
+    bandit, log, _ = world(10)
+    agent = start(LinOtO(), bandit, log)
+    restored = linoto.restore(agent.snapshot())
+    np.testing.assert_array_equal(agent.theta, restored.theta)
+    np.testing.assert_array_equal(agent.ellipsoid.V, restored.ellipsoid.V)
+
+
+def test_epochs_that_began_without_slices_go_on_in_plain_coordinates() -> None:
+    rng = np.random.default_rng(0)
+    arms = rng.standard_normal((1100, 64)) / 8
+    log = Offline(pulls=np.ones(1100, dtype=np.int64), reward_sums=arms[:, 0])
+    with slicing(False), whitening(False):  # as before there were any
+        agent = linoto.Doubling(policy=LinUCB()).start(arms, log, rng=0)
+    restored = linoto.restore(agent.snapshot())
+    for one in (agent, restored):
+        for _ in range(3):
+            decision = one.decide()
+            one.update(decision, float(arms[decision.arm, 0]))
+    assert agent.snapshot() == restored.snapshot()
+
+
+def test_longer_and_longer_arms_in_one_direction_leave_a_variance_its_digits() -> None:
+    """Every step is below that of a refresh, but together they make the first variances 1e15 times less."""
+    lengths = np.sqrt(8.5) * np.sqrt(9.5) ** np.arange(16)
+    actions = np.vstack([np.column_stack([lengths, np.zeros(16)]), [[1e8, 1.0]]])
+    agent = LinUCB(confidence=Confidence(ridge=1.0)).start(actions, Offline.empty(17), rng=0)
+    assert agent.running.run["whitened"]
+    for arm in range(16):
+        agent.update(arm, 0.0)
+    exact = lengths**2 / (1.0 + (lengths**2).sum())
+    np.testing.assert_allclose(agent.running.held.arms[kernels.VARIANCE, :16], exact, rtol=1e-6)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from re import sub
 from typing import Any, TypeVar, cast
 
 import numba
@@ -41,8 +42,11 @@ class CodeFiles(Files):  # type: ignore[misc]
 
     @classmethod
     def in_place_of(cls, file: Any, stamp: str) -> CodeFiles:
-        """The same files for kernels with this stamp."""
-        return cls(file._cache_path, file._index_name.removesuffix(".nbi"), stamp)
+        """The same files for kernels with this stamp, under the name of the kernel without its line.
+
+        Or each edit above it would leave files behind for ever.
+        """
+        return cls(file._cache_path, sub(r"-\d+(?=\.py\d+\.nbi$)|\.nbi$", "", file._index_name), stamp)
 
     def save(self, key: Any, data: Any) -> None:
         """Keep one version. The first one of these kernels removes those of older ones.

@@ -309,8 +309,8 @@ LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED, PRACTICE_PULLS = range(6)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
 COIN_ROWS = {"ticket", "ticket_share", "ticket_centre", "against", "practice_upper", "practice_lower"}
 MEMORY_ROWS = {"recent_seen", "recent_sums"}
-WHITENED_ROWS = {"gram", "inverse", "target", "theta", "played", "excess"}  # not kept by a whitened state: of
-# R, W and R theta, and of counts and sums
+# not kept by a whitened state: made of R, W and R theta, and of counts and sums
+WHITENED_ROWS = {"gram", "inverse", "target", "theta", "played", "excess"}
 ARM_BOUND_ROWS = {"arm_upper", "arm_lower"}
 GATE_ROWS = COIN_ROWS | ARM_BOUND_ROWS  # kept by some gates only
 TALLIES = {"own_mean", "own_width", "pooled_mean", "pooled_width"}  # of counts and sums: made anew by `tally`
@@ -350,6 +350,7 @@ REFRESH_WHITENED = 2048  # the same where W, which starts as I, is all that roun
 ROUNDING = 8 * 2.2e-16  # of a quadratic form in V^-1, relative to its largest entry
 TINY = 1e-300  # times an infinite width it is infinite, where 0 would not be a number
 STIFF = 1e-4  # share of the largest variance below which an arm's own needs refinement
+FALLEN = 1e6  # times that a variance is less than at the refresh: six digits of it are gone
 REFRESH_ABOVE = 10.0  # 1 + x'V^-1 x from which one rank-one step costs digits
 
 # Lists of arms (`lists`): levels, how far the certificate reaches, and what a kernel answers.

@@ -233,7 +233,7 @@ def threshold(mean: Floats, width: Floats, n: int, weight: float, wanted: int, b
         value = mean[j] + weight * width[j]
         if value > -inf:
             low, high = min(low, value), max(high, value)
-    if n > MANY_VALUES and low < high:
+    if n > MANY_VALUES and (high - low) / bins.size > 0.0:
         unit, count, g = (high - low) / bins.size, 0, bins.size - 1
         bins[:] = 0.0
         for j in range(n):

@@ -27,11 +27,13 @@ from linoto.core.kernels.explorers import unwhiten
 from linoto.core.kernels.layout import (
     CROSS,
     FACTOR,
+    FALLEN,
     HALF,
     INVERSE,
     LCB,
     MEAN,
     REFINED,
+    REFRESH_WHITENED,
     RESIDUE,
     ROOT_T,
     STEP,
@@ -65,7 +67,8 @@ def learn_whitened(p: Any, s: State, arm: int, reward: float, error: float) -> f
             row[j] -= weight * step[j]
     r.log_det += log(growth)
     r.rewards += 1
-    r.since_refresh += 1
+    fallen = dot(z, z) > FALLEN * (growth - 1.0)  # the variance of this arm, since the refresh
+    r.since_refresh = REFRESH_WHITENED if fallen else r.since_refresh + 1
     r.fresh = 0
     r.lost_sum += error
     combine(arms, step, s.arms[CROSS])
