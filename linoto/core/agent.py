@@ -297,7 +297,12 @@ class Agent:
         return () if rails is None or round not in self.running.tickets.by_round else rails.awaited(round)
 
     def lose_metrics(self, decision: Decision) -> None:
-        """The values of guardrails that have not come never will: they count at their worst, as before."""
+        """The values of guardrails of a committed decision that have not come never will.
+
+        Those that are paid for by their own values count at their worst, as they did; where the model pays,
+        the middle of the range stands in, and every bound counts how wrong that can be. A decision that
+        `observe` would refuse is refused.
+        """
         self.driver.lose_metrics(decision)
 
     def update(

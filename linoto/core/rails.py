@@ -61,6 +61,12 @@ def values_for(rails: Rails | None, metrics: Mapping[str, Any] | None) -> Values
     return {} if rails is None else rails.values_of(metrics)
 
 
+def check_decision(decision: Any) -> None:
+    """Refuse an arm where values of guardrails are told: they belong to a round."""
+    if not isinstance(decision, Decision):
+        raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
+
+
 def check_logged(rail: Guardrail, rows: int) -> None:
     """Refuse a metric of which the log does not have a value in every row."""
     if rail.logged != rows:
@@ -227,8 +233,7 @@ class Rails:
 
     def check(self, decision: Any, values: Values, tickets: Tickets) -> Ticket:
         """The play that awaits these values; refuses another decision than was committed in its round."""
-        if not isinstance(decision, Decision):
-            raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
+        check_decision(decision)
         for place in values:
             if not self.open_rounds[place].awaits(decision.round) or decision.round not in tickets.by_round:
                 raise ValueError(
@@ -237,6 +242,16 @@ class Rails:
                     "played"
                 )
         return tickets.of(decision) or tickets.by_round[decision.round]
+
+    def check_lost(self, decision: Any, tickets: Tickets) -> Ticket | None:
+        """The play whose values never come, as `check`; None: nothing is known of it, and it is believed."""
+        check_decision(decision)
+        if not tickets.believes(decision.round) and not self.awaits(decision.round):
+            raise ValueError(
+                f"decision must be committed and await a metric, got one of round {decision.round}, which "
+                "does not: all were told or lost before, or it was not played"
+            )
+        return tickets.of(decision) or tickets.by_round.get(decision.round)
 
     def awaits(self, round: int) -> bool:
         """Whether a value of a round may still come."""

@@ -580,5 +580,6 @@ def test_values_that_never_come_leave_nothing_but_their_worst() -> None:
     with pytest.raises(ValueError, match="decision must await its complaints"):
         agent.observe(decision, metrics={"complaints": 0.0})
     again = agent.snapshot()
-    agent.lose_metrics(decision)
+    with pytest.raises(ValueError, match="decision must be committed and await a metric, got one of round 1"):
+        agent.lose_metrics(decision)
     assert agent.snapshot() == again

@@ -231,6 +231,29 @@ def test_with_contexts_rooms_are_those_of_plain_numpy() -> None:
     assert modes.count("explore") >= 5 and modes.count("safe") >= 5
 
 
+def test_what_is_lost_is_told_by_the_decision_that_was_played() -> None:
+    """One that was changed, lost with a snapshot or never played would teach the model what nobody saw."""
+    policy = gated(gate=replace(BY_MODEL, budget=200.0), confidence=REWARDS, guardrails=[IN_ROUNDS])
+    agent = policy.start(MOMENTS, rng=0)
+    before = agent.snapshot()
+    undone = agent.decide(actions=np.eye(3), practice=0)
+    agent.commit(undone)
+    agent = linoto.restore(before)
+    decision = agent.decide(actions=np.eye(3) / 2, practice=0)
+    with pytest.raises(ValueError, match="must be committed and await a metric, got one of round 1, which"):
+        agent.lose_metrics(decision)
+    agent.commit(decision)
+    after, far = agent.snapshot(), tuple(1e4 * entry for entry in decision.action)
+    for other in (undone, replace(decision, action=far)):
+        with pytest.raises(ValueError, match="decision must be the one that was committed in round 1, got"):
+            agent.lose_metrics(other)
+    with pytest.raises(ValueError, match="decision must be what decide returned for metrics, got 0"):
+        agent.lose_metrics(0)
+    assert agent.snapshot() == after
+    agent.lose_metrics(replace(decision))
+    assert agent.awaits_metrics(decision) == ()
+
+
 # -- promises
 
 

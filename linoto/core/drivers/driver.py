@@ -361,12 +361,14 @@ class Driver(ABC, Generic[Q]):
 
     def lose_metrics(self, decision: Decision) -> None:
         """What has not come of the guardrails of a round never will."""
-        rails, ticket = self.running.rails, self.running.tickets.by_round.get(decision.round)
+        rails = self.running.rails
         if rails is None:
             return
+        ticket = rails.check_lost(decision, self.running.tickets)
         if rails.models is not None and ticket is not None:
             missing = [place for place, open in enumerate(rails.open_rounds) if open.awaits(decision.round)]
             rails.models.lose(decision, ticket, missing)
+            self.running.forget_decision()
         rails.lose(decision.round)
         self.running.settle(decision.round)
 
