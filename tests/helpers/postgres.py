@@ -19,7 +19,7 @@ import pytest
 
 from linoto.service.storage.places import Address
 
-REQUIRED = os.environ.get("LINOTO_POSTGRES") == "required"
+REQUIRED = os.environ.get("TEST_POSTGRES") == "required"
 MEMORY = Path("/dev/shm")
 NUMBERS = count(1)
 

@@ -31,7 +31,7 @@ ONLY_WHERE_ASKED = {"linoto_connections", "linoto_webhook_waiting", "linoto_back
 ONLY_WHERE_ASKED |= {"linoto_loops_damaged", "linoto_parts_taken_total", "linoto_loops_taken_total"}
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
-REQUIRED = os.environ.get("LINOTO_TOOLS", "").split()  # that must be there, as in .ci/run
+REQUIRED = os.environ.get("TEST_TOOLS", "").split()  # that must be there, as in .ci/run
 
 
 def load(name: str) -> Any:

@@ -37,7 +37,7 @@ def find_browser() -> tuple[str, str]:
     message = (
         "THE DASHBOARD IS NOT TESTED: it needs chromium and chromedriver (Debian: chromium chromium-driver)"
     )
-    if os.environ.get("LINOTO_BROWSER") == "required":
+    if os.environ.get("TEST_BROWSER") == "required":
         pytest.fail(message)
     pytest.skip(message)
 
