@@ -12,6 +12,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.confidence import REFUTED, Confidence, least_scale, why_noise_refuted
+from linoto.core.false_bounds import contradicts_bound
 from linoto.core.features.moments import Moments
 from linoto.core.guardrail import Guardrail
 from linoto.core.hints import amount, as_sure_as, counted
@@ -474,7 +475,7 @@ def why_no_model(situation: Situation) -> str:
     """Why the linear model cannot carry a promise here, or nothing."""
     if situation.state is None:
         return ""
-    if contradicts_bound(situation.state, situation.confidence.bound):
+    if contradicts_bound(situation.state, situation.confidence):
         bound = exact(situation.confidence.bound)
         return f"the log contradicts bound={bound}: some arm earns more than it allows"
     params = situation.params[0]
@@ -482,32 +483,6 @@ def why_no_model(situation: Situation) -> str:
     if situation.confidence.radius == "paper" and bias > NEGLIGIBLE * params["radius_fixed"]:
         return "the paper's radius leaves out the bias of the ridge, which is not negligible here"
     return ""
-
-
-def contradicts_bound(state: State, bound: float) -> bool:
-    """Whether some arm's mean is surely larger than a parameter of this length allows."""
-    return bool((bound_excess(state, bound) > 0).any())
-
-
-def bound_excess(state: State, bound: float) -> Floats:
-    """(k,) how far each arm's interval from the log lies beyond bound |a|."""
-    possible = bound * np.sqrt(summed_squares(state.actions))
-    half = float(state.run[0]["radius"]) * state.arms[kernels.WIDTH] + kernels.lifts(state)
-    mean = state.arms[kernels.MEAN]
-    return np.asarray(np.abs(mean) - half - possible)
-
-
-def check_bound(state: State, bound: float) -> None:
-    """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken (H3)."""
-    excess = bound_excess(state, bound)
-    arm = int(excess.argmax())
-    if excess[arm] > 0:
-        norm = float(np.linalg.norm(state.actions[:, arm]))
-        needed = bound + excess[arm] / norm if norm > 0 else np.inf
-        raise ValueError(
-            f"bound must be at least {exact(rounded_up(needed))} for this log, got {exact(bound)}: "
-            f"arm {arm} earns more than a parameter of that length allows"
-        )
 
 
 def interval_text(limits: tuple[float, float]) -> str:

@@ -327,20 +327,7 @@ class Ellipsoid:
         It is (V + m I)^-1 V center for the m at which the distance is the radius: bisection keeps m below it.
         """
         spectrum, axes = np.linalg.eigh(self.V)
-        parts = axes.T @ self.center
-        if sqrt(float(spectrum @ parts**2)) <= self.radius:
-            return 0.0
-
-        def distance(m: float) -> float:
-            return sqrt(float(spectrum @ (parts * m / (spectrum + m)) ** 2))
-
-        low, high = 0.0, float(spectrum[-1])
-        while distance(high) < self.radius:
-            low, high = high, 2 * high
-        for _ in range(100):
-            middle = (low + high) / 2
-            low, high = (middle, high) if distance(middle) < self.radius else (low, middle)
-        return float(np.linalg.norm(parts * spectrum / (spectrum + high)))
+        return least_length(spectrum, axes.T @ self.center, self.radius)
 
     def _middle(self, x: npt.ArrayLike) -> float:
         return float(self._vector("x", x) @ self.center)
@@ -354,3 +341,20 @@ class Ellipsoid:
         if vector.size != self.center.size:
             raise ValueError(f"{name} must have {self.center.size} entries, got {vector.size}")
         return vector
+
+
+def least_length(spectrum: Floats, parts: Floats, radius: float) -> float:
+    """The same of an ellipsoid in the axes of V: its eigenvalues (d,), rising, and its center (d,)."""
+    if sqrt(float(spectrum @ parts**2)) <= radius:
+        return 0.0
+
+    def distance(m: float) -> float:
+        return sqrt(float(spectrum @ (parts * m / (spectrum + m)) ** 2))
+
+    low, high = 0.0, float(spectrum[-1])
+    while distance(high) < radius:
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if distance(middle) < radius else (low, middle)
+    return float(np.linalg.norm(parts * spectrum / (spectrum + high)))

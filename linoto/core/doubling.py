@@ -17,6 +17,7 @@ from linoto.core.coins import KeyedCoins
 from linoto.core.composed import stated_log
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision, check_round
+from linoto.core.false_bounds import at_any_ridge
 from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.one_hot import RECOGNISED, is_compact, recognising
@@ -196,7 +197,8 @@ class DoublingAgent:
             self.stale = self.pending
         self.epoch, self.played = epoch, 0
         policy = self.policy.in_epoch(epoch)
-        with recognising(self.recognises), slicing(self.sliced), whitening(self.whitened):
+        first = at_any_ridge(epoch == 0)  # later epochs have the same log
+        with recognising(self.recognises), slicing(self.sliced), whitening(self.whitened), first:
             agent: Any = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
         if self._coins is not None and hasattr(agent, "use_coins"):
             agent.use_coins(self._coins.derived(epoch))

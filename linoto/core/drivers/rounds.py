@@ -33,6 +33,7 @@ from linoto.core.drivers.questions import (
 )
 from linoto.core.drivers.round_states import before_arms, can_be_ordered, know_log, normalised
 from linoto.core.explorers import View, ask_own
+from linoto.core.false_bounds import least_possible
 from linoto.core.features.moments import Moments, rows_of
 from linoto.core.features.recipe import Recipe
 from linoto.core.open_rounds import check_awaited
@@ -140,10 +141,11 @@ class RoundArms(Driver[Round]):
 
     def check_length(self) -> None:
         """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken."""
-        bound, theta = self.confidence.bound, self.theta
-        if not self.running.by_model or np.linalg.norm(theta) <= bound:  # usually it is short enough
+        bound = self.confidence.bound
+        if not self.running.by_model:
             return
-        least = self.ellipsoid.least_length()
+        least = self.ellipsoid.least_length() if np.linalg.norm(self.theta) > bound else 0.0
+        least = max(least, least_possible(self.moments, self.confidence))
         if least > bound:
             raise ValueError(
                 f"bound must be at least {exact(rounded_up(least))} for this log, got {exact(bound)}: no "

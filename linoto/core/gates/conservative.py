@@ -10,8 +10,9 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.certificates import LOG, Promise, Situation, check_bound, stationary_assumptions
+from linoto.core.certificates import LOG, Promise, Situation, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms
+from linoto.core.false_bounds import check_bound
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
 from linoto.core.hints import amount
@@ -86,7 +87,7 @@ class Conservative(Gate):
 
     def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         if self.form != "arms":
-            check_bound(state, confidence.bound)
+            check_bound(state, confidence)
 
     def default_fallback(self, confidence: Confidence) -> str:
         return "mixture"

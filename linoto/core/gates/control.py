@@ -12,8 +12,9 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.certificates import Promise, Situation, check_bound, interval_text
+from linoto.core.certificates import Promise, Situation, interval_text
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
+from linoto.core.false_bounds import check_bound
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import USUAL_BUDGET, USUAL_PART, USUAL_SHARE, Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
@@ -251,7 +252,7 @@ class Control(Gate):
 
     def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         if self.loan_from == kernels.THE_MODEL:
-            check_bound(state, confidence.bound)
+            check_bound(state, confidence)
         rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
         state.arms[rows] = self.practice_bounds(confidence, offline)
 

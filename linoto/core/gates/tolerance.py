@@ -12,8 +12,9 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.certificates import SAME_ROUNDS, Promise, Situation, check_bound
+from linoto.core.certificates import SAME_ROUNDS, Promise, Situation
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
+from linoto.core.false_bounds import check_bound
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import USUAL_BUDGET, USUAL_SHARE, Gate
 from linoto.core.gates.mixture import mixture_rounding, rounding_below
@@ -222,7 +223,7 @@ class Tolerance(Gate):
 
     def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         if self.uses(confidence)[0]:
-            check_bound(state, confidence.bound)
+            check_bound(state, confidence)
 
     def rounding_after(self, practice: Offline, situation: Situation) -> float:
         if not self.uses(situation.confidence)[1] or not self.knows_low_arms:

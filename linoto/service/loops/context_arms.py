@@ -16,6 +16,7 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, level_of
 from linoto.core.certificates import Certificate, why_refuted
 from linoto.core.default_gate import usual_share
+from linoto.core.false_bounds import at_any_ridge
 from linoto.core.features.columns import MISSING, Column
 from linoto.core.features.moments import Moments
 from linoto.core.item_changes import recipe_of, removed_by
@@ -54,7 +55,11 @@ class ContextArms(LoopArms):
         if not starts_without_arms(policy):
             raise invalid(f"policy must be one that knows contexts, got a {spec.policy.get('type')}")
         rng = as_generator(spec.seed or 0)
-        with recognising(spec.version > 5), usual_share(spec.version > 6):
+        with (
+            recognising(spec.version > 5),
+            usual_share(spec.version > 6),
+            at_any_ridge(spec.version > 7),
+        ):
             agent: Agent = policy.start(offline=read_moments(spec.moments), features=self.recipe, rng=rng)
         return agent
 

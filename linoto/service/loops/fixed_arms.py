@@ -16,6 +16,7 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.certificates import LOG, PRACTICE, Certificate
 from linoto.core.confidence import why_noise_refuted
 from linoto.core.doubling import DoublingAgent
+from linoto.core.false_bounds import at_any_ridge
 from linoto.core.hints import shortened_list
 from linoto.core.offline import Offline
 from linoto.core.one_hot import find_one_hot, one_hot, recognising
@@ -50,7 +51,13 @@ class FixedArms(LoopArms):
     # -- starting
 
     def start(self, spec: LoopSpec) -> LoopAgent:
-        with recognising(spec.version > 2), slicing(spec.version > 6), whitening(spec.version > 7):
+        today = spec.version > 7
+        with (
+            recognising(spec.version > 2),
+            slicing(spec.version > 6),
+            whitening(today),
+            at_any_ridge(today),
+        ):
             agent: Any = from_dict(spec.policy, stored=True).start(
                 features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=list(self.recipe.items)
             )

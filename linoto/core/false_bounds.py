@@ -1,0 +1,88 @@
+"""Does a log contradict a bound on |theta|? Whatever ridge is chosen: one that follows the bound hides it.
+
+The usual ridge is sigma^2 d / S^2, so that the estimate goes to 0 with the bound S, and fits any S.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from math import floor, log, log10, sqrt
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.arrays import Floats
+from linoto.core.confidence import Confidence, least_length
+from linoto.core.features.moments import Moments
+from linoto.core.kernels import State
+from linoto.core.one_hot import summed_squares
+from linoto.core.validation import exact, rounded_up
+from linoto.core.within import within
+
+RIDGES = 9  # powers of ten, downwards from the largest eigenvalue of the log
+
+AT_ANY_RIDGE: ContextVar[bool] = ContextVar("AT_ANY_RIDGE", default=True)
+
+
+def at_any_ridge(wanted: bool) -> AbstractContextManager[None]:
+    """Whether bounds are tested so in here: what an older version took is not refused when it is started."""
+    return within(AT_ANY_RIDGE, wanted)
+
+
+def contradicts_bound(state: State, confidence: Confidence) -> bool:
+    """Whether some arm's mean is surely larger than a parameter of this length allows."""
+    return bool((bound_excess(state, confidence) > 0).any())
+
+
+def bound_excess(state: State, confidence: Confidence) -> Floats:
+    """(k,) how far each arm's interval from the log lies beyond bound |a|: by the model, or by itself."""
+    possible = confidence.bound * np.sqrt(summed_squares(state.actions))
+    half = float(state.run[0]["radius"]) * state.arms[kernels.WIDTH] + kernels.lifts(state)
+    by_model = np.abs(state.arms[kernels.MEAN]) - half - possible
+    if confidence.shift > 0 or not AT_ANY_RIDGE.get():
+        return np.asarray(by_model)
+    return np.asarray(np.maximum(by_model, own_least(state, confidence) - possible))
+
+
+def own_least(state: State, confidence: Confidence) -> Floats:
+    """(k,) what |mean| of an arm is at least, by its own rewards: self-normalised, for all arms at once."""
+    seen, sums = state.arms[kernels.SEEN], state.arms[kernels.SUMS]
+    level = np.log(seen + 1.0) + 2.0 * log(seen.size / confidence.delta)
+    half = confidence.scale * np.sqrt((seen + 1.0) * level)
+    return np.asarray((np.abs(sums) - half) / np.maximum(seen, 1.0))
+
+
+def check_bound(state: State, confidence: Confidence) -> None:
+    """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken (H3)."""
+    excess, bound = bound_excess(state, confidence), confidence.bound
+    arm = int(excess.argmax())
+    if excess[arm] > 0:
+        norm = float(np.linalg.norm(state.actions[:, arm]))
+        needed = bound + excess[arm] / norm if norm > 0 else np.inf
+        raise ValueError(
+            f"bound must be at least {exact(rounded_up(needed))} for this log, got {exact(bound)}: "
+            f"arm {arm} earns more than a parameter of that length allows"
+        )
+
+
+def least_possible(moments: Moments, confidence: Confidence) -> float:
+    """The length of the shortest parameter that the rows of a log leave possible, if none is above the bound.
+
+    For every power of ten as ridge l, |estimate - theta|_V <= sigma sqrt(log det(V / l) + 2 log(1 / delta_l))
+    + sqrt(l) bound, where the delta_l of all whole powers have a sum below delta.
+    """
+    if confidence.shift > 0 or not AT_ANY_RIDGE.get():
+        return 0.0
+    values, axes = np.linalg.eigh(moments.gram)
+    values, parts = np.maximum(values, 0.0), axes.T @ moments.reward_vector
+    if values[-1] == 0.0:
+        return 0.0
+    found, top = 0.0, floor(log10(values[-1]))
+    for power in range(top - RIDGES + 1, top + 1):
+        ridge, spectrum = 10.0**power, values + 10.0**power
+        level = 2.0 * log(3.0 * (1 + abs(power)) ** 2 / confidence.delta)
+        noise = confidence.scale * sqrt(float(np.log(spectrum / ridge).sum()) + level)
+        radius = noise + sqrt(ridge) * confidence.bound
+        found = max(found, least_length(spectrum, parts / spectrum, radius))
+    return found
