@@ -11,7 +11,15 @@ from secrets import token_hex
 from linoto.service.loops.keys import EPOCH_BYTES
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Clock, Loops
-from linoto.service.loops.records import check_tables, insert, keep_promise, recover
+from linoto.service.loops.records import (
+    UNREADABLE,
+    check_promise,
+    check_tables,
+    insert,
+    keep_promise,
+    recover,
+    why_unreadable,
+)
 from linoto.service.loops.restores import note_of, restored_event, restored_text
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import expected, schema, sql, sqlite, tokens
@@ -194,9 +202,9 @@ def check(path: Place) -> Iterator[str]:
             mine = {id: noted.pop(id) for id in row[:1] if id in noted}
             try:
                 line = check_loop(connection, row, note, mine)
-            except ValueError as error:
-                wrong[row[1]] = str(error)
-                line = f"{row[1]}: NOT OK: {error}"
+            except UNREADABLE as error:
+                wrong[row[1]] = why_unreadable(row[1], error)
+                line = f"{row[1]}: NOT OK: {wrong[row[1]]}"
             yield line
         if len(wrong) > 1:
             many = f"{len(wrong)} of {len(rows)} loops"
@@ -208,7 +216,7 @@ def check(path: Place) -> Iterator[str]:
 
 
 def check_loop(connection: Connection, row: Row, note: Path | None, noted: dict[int, expected.Note]) -> str:
-    """What to say of a loop whose snapshot, events, tables and note agree; ValueError where they do not."""
+    """What to say of a loop of which all that is kept agrees; ValueError where it does not."""
     check_tables(connection, row[0], row[1])
     short, long = recover(connection, row), recover(connection, row, from_scratch=True)
     if short.digest() != long.digest():
@@ -216,6 +224,7 @@ def check_loop(connection: Connection, row: Row, note: Path | None, noted: dict[
             f"loop {row[1]!r}: its snapshot is not what its events make of it; if an earlier version "
             "of linoto wrote it, stop the server and make another: `linoto db rebuild`"
         )
+    check_promise(connection, long)
     if note is not None:
         expected.check(note, noted, {row[0]: (row[1], note_of(long))})
     base = sql.base_seq(connection, row[0])

@@ -13,11 +13,17 @@ import linoto
 from linoto.service.loops import views
 from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.records import read_agent
-from linoto.service.loops.spec import LogStatistics
+from linoto.service.loops.spec import LogStatistics, LoopAgent
+from linoto.service.loops.starting import arms_of
 
 CONFIDENCE = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)
 POLICY = linoto.Gated(gate=linoto.Tolerance(budget=40.0), confidence=CONFIDENCE)
+
+
+def agent_of(blob: bytes, loop: Loop) -> LoopAgent:
+    agent = arms_of(loop.spec).restore(blob, loop.spec)
+    assert agent is not None
+    return agent
 
 
 def test_after_a_drift_alarm_an_arm_shows_what_it_earned_since_and_nothing_of_the_log() -> None:
@@ -51,7 +57,7 @@ def test_after_a_drift_alarm_an_arm_shows_what_it_earned_since_and_nothing_of_th
         assert arm.lcb <= 0.45 <= arm.ucb < 0.8
     state, blob = loop.snapshot()
     again = fresh(policy=POLICY, offline=log, on_alarm="warn")
-    again.restore(state, read_agent(blob, "loop", again.spec))
+    again.restore(state, agent_of(blob, again))
     assert arm_views(again) == arm_views(loop)
 
 
@@ -68,7 +74,7 @@ def test_a_loop_of_an_earlier_version_is_replayed_as_it_was_and_says_so() -> Non
         state, blob = loop.snapshot()
         old = {name: value for name, value in msgspec.json.decode(state).items() if name != "since_drift"}
         again = Loop.fresh("loop", spec)
-        again.restore(msgspec.json.encode(old), read_agent(blob, "loop", again.spec))
+        again.restore(msgspec.json.encode(old), agent_of(blob, again))
         again.reopen([])
         assert (again.digest() == loop.digest()) == (version == 4)
 

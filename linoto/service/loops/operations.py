@@ -36,7 +36,7 @@ from linoto.service.loops.events import (
     SettingsChanged,
 )
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.records import insert, keep_promise, recover
+from linoto.service.loops.records import UNREADABLE, insert, keep_promise, recover, why_unreadable
 from linoto.service.loops.requests import DecisionRequest, arm_of, read_request
 from linoto.service.loops.restores import may_have_lost, note_of
 from linoto.service.loops.spec import Arm
@@ -188,13 +188,17 @@ class Loops:
         self._changed.clear()
 
     def rolled_back(self, connection: Connection) -> None:
-        """What was recorded was not kept: read the changed loops again."""
+        """What was recorded was not kept: read the changed loops again; one that cannot be is left out."""
         for loop in list(self._changed.values()):
             row = sql.one_loop(connection, loop.id)
             if row is None or row[1] != loop.name or not self.serves(loop.name):
                 self.by_name.pop(loop.name, None)
             else:
-                self.by_name[loop.name] = recover(connection, row)
+                again = try_to(partial(recover, connection, row), row, self.damaged)
+                if again is None:
+                    self.by_name.pop(loop.name, None)
+                else:
+                    self.by_name[loop.name] = again
             del self._changed[loop.id]
 
     def record(
@@ -605,9 +609,10 @@ def try_to(read: Callable[[], T], row: Row, damaged: dict[str, Damage]) -> T | N
     id, name, _, created_at = row
     try:
         return read()
-    except ValueError as error:
-        logger.error("loop cannot be served", extra={"loop": name, "error": str(error)})
-        damaged[name] = Damage(id, name, created_at, str(error))
+    except UNREADABLE as error:
+        why = why_unreadable(name, error)
+        logger.error("loop cannot be served", extra={"loop": name, "error": why})
+        damaged[name] = Damage(id, name, created_at, why)
         return None
 
 

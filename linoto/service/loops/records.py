@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isclose, isnan
 from typing import Any
 
 import msgspec
 
 from linoto.core.certificates import Certificate
 from linoto.core.snapshots import stored_policy
+from linoto.service.errors import Refused
 from linoto.service.loops.events import (
     DECISIONS,
     EVENTS,
@@ -22,13 +24,15 @@ from linoto.service.loops.events import (
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.loop_data import Unmeasured
 from linoto.service.loops.restores import skipped_by
-from linoto.service.loops.spec import LoopAgent, LoopSpec
+from linoto.service.loops.spec import VERSION, LoopSpec
 from linoto.service.loops.starting import arms_of
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection, Row
 from linoto.version import __version__
 
 REBUILD = "`linoto db rebuild` replays its events"
+RESTORE = "bring back a backup with `linoto db restore`"
+UNREADABLE = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, Refused)  # of one loop
 ENCODER = msgspec.json.Encoder()
 PRUNED = "its earlier events were pruned, so only a version of linoto that reads this can go on"
 
@@ -36,41 +40,84 @@ PRUNED = "its earlier events were pruned, so only a version of linoto that reads
 def recover(connection: Connection, row: Row, *, from_scratch: bool = False, last: int = sql.LAST) -> Loop:
     """A loop as its events made it, from the last snapshot on or from its beginning.
 
-    The beginning is its first event or, where earlier ones were pruned, its base.
+    The beginning is its first event or, where earlier ones were pruned, its base. From there the promise is
+    computed again too.
     """
     saved, hint = None if from_scratch else sql.latest_snapshot(connection, row[0]), REBUILD
     if saved is None:
         saved, hint = sql.base_of(connection, row[0]), PRUNED
-    loop = restored(connection, row, saved, hint)
+    loop = restored(connection, row, saved, hint, computed=from_scratch)
     apply_events(connection, loop, last)
     return loop
 
 
-def restored(connection: Connection, row: Row, saved: Row | None, hint: str = REBUILD) -> Loop:
-    """A loop as it was saved, or before its first event; where its promise was saved too, without a fit."""
+def restored(
+    connection: Connection, row: Row, saved: Row | None, hint: str = REBUILD, *, computed: bool = False
+) -> Loop:
+    """A loop as it was saved, or before its first event.
+
+    Where its promise was saved too, that needs no fit, unless it is to be `computed` again.
+    """
     id, name, body, created_at = row
-    spec = msgspec.json.decode(body, type=LoopSpec)
+    spec = read_spec(name, body)
     parts: dict[str, Any] = {"id": id, "created_at": created_at, "secret": sql.secret_of(connection)[0]}
-    if saved is None:
-        return Loop.fresh(name, spec, **parts)
-    try:
-        agent, promised = read_agent(saved[2], name, spec), kept_promise(connection, id)
+    with saying(f"loop {name!r} cannot be made from its spec", RESTORE):
+        if saved is None:
+            return Loop.fresh(name, spec, **parts)
+        arms, policy = arms_of(spec), stored_policy(spec.policy)
+    with saying(f"loop {name!r} cannot go on from its snapshot", hint):
+        agent = arms.restore(saved[2], spec)
+        if agent is None or agent.policy != policy:
+            raise ValueError("it must have the policy and arms of the loop, got others")
+        promised = None if computed else kept_promise(connection, id)
         known = None if promised is None else (agent, promised)
         loop = Loop.fresh(name, spec, known=known, **parts)
         loop.restore(saved[1], agent)
-    except ValueError as error:
-        raise ValueError(f"loop {name!r} cannot go on from its snapshot: {error}; {hint}") from error
     loop.reopen(open_decisions(connection, loop), unmeasured(connection, loop))
     loop.alarms_logged = len(loop.state.alarms)
     return loop
 
 
-def read_agent(blob: bytes, name: str, spec: LoopSpec) -> LoopAgent:
-    """The agent of a snapshot; refuses one of other arms or of another policy."""
-    agent = arms_of(spec).restore(blob, spec)
-    if agent is None or agent.policy != stored_policy(spec.policy):
-        raise ValueError(f"the snapshot of loop {name!r} must have its policy and arms, got others")
-    return agent
+def read_spec(name: str, body: bytes) -> LoopSpec:
+    """What a loop was made from."""
+    try:
+        return msgspec.json.decode(body, type=LoopSpec)
+    except ValueError as error:
+        if version_of(body) > VERSION:
+            raise ValueError(
+                f"loop {name!r} was made by a later version of linoto: go on with that"
+            ) from error
+        raise ValueError(f"loop {name!r} has a spec that is damaged: {error}; {RESTORE}") from error
+
+
+def version_of(body: bytes) -> int:
+    """The version of a spec that may be of any version, or damaged: then 0."""
+    try:
+        fields = msgspec.json.decode(body)
+    except ValueError:
+        return 0
+    version = fields.get("version") if isinstance(fields, dict) else None
+    return version if isinstance(version, int) else 0
+
+
+@contextmanager
+def saying(what: str, hint: str) -> Iterator[None]:
+    """Say what cannot be done with a loop, whatever the error is, and what helps."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise ValueError(f"{what}: {reason(error)}; {hint}") from error
+
+
+def reason(error: Exception) -> str:
+    """An error in words; of one that has none for people, its kind too."""
+    return str(error) if isinstance(error, (ValueError, Refused)) else f"{type(error).__name__}: {error}"
+
+
+def why_unreadable(name: str, error: Exception) -> str:
+    """The same with the name of the loop."""
+    why = reason(error)
+    return why if repr(name) in why else f"loop {name!r} cannot be read: {why}; {RESTORE}"
 
 
 def keep_promise(connection: Connection, loop: Loop) -> None:
@@ -79,13 +126,44 @@ def keep_promise(connection: Connection, loop: Loop) -> None:
 
 
 def kept_promise(connection: Connection, loop: int) -> Certificate | None:
-    """The same, if this version of linoto has kept it."""
+    """The same, if this version of linoto has kept it, and it can be read: else it is computed again."""
     kept = sql.promise_of(connection, loop, __version__)
     if kept is None:
         return None
-    fields = json.loads(kept).items()
-    parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in fields}
-    return Certificate(**parts)
+    try:
+        fields = json.loads(kept).items()
+        parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in fields}
+        return Certificate(**parts)
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def check_promise(connection: Connection, loop: Loop) -> None:
+    """Refuse a promise that was kept and is not the one that was just computed for this loop."""
+    kept = sql.promise_of(connection, loop.id, __version__)
+    if kept is None:
+        return
+    wanted = json.loads(json.dumps(loop.first_certificate.to_dict()))
+    try:
+        found = json.loads(kept)
+    except ValueError:
+        found = None
+    if not is_close(found, wanted):
+        raise ValueError(
+            f"loop {loop.name!r}: the promise that was kept is not the one that its spec and log give; stop "
+            "the server and have it computed again: `linoto db rebuild`"
+        )
+
+
+def is_close(found: Any, wanted: Any) -> bool:
+    """Whether two values of JSON are the same up to the last digits, which another processor may change."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return found.keys() == wanted.keys() and all(is_close(found[key], wanted[key]) for key in wanted)
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(map(is_close, found, wanted))
+    if isinstance(wanted, float) and isinstance(found, (int, float)):
+        return isclose(found, wanted, rel_tol=1e-9) or (isnan(found) and isnan(wanted))
+    return bool(found == wanted)
 
 
 def open_decisions(connection: Connection, loop: Loop) -> Iterator[DecisionMade]:
@@ -131,13 +209,10 @@ def naming(loop: str, seq: int) -> Iterator[None]:
     """Say which event cannot be read, or cannot have happened: its bytes are not those that were written."""
     try:
         yield
-    except (ValueError, LookupError, ArithmeticError, TypeError) as error:
-        why = (
-            str(error) if isinstance(error, ValueError) else f"it does not follow from those before ({error})"
-        )
-        raise ValueError(
-            f"loop {loop!r}, event {seq} is damaged: {why}; bring back a backup with `linoto db restore`"
-        ) from error
+    except UNREADABLE as error:
+        said = isinstance(error, (ValueError, Refused))
+        why = str(error) if said else f"it does not follow from those before ({error})"
+        raise ValueError(f"loop {loop!r}, event {seq} is damaged: {why}; {RESTORE}") from error
 
 
 def next_event(name: str, last: int, seq: int) -> int:

@@ -1,0 +1,133 @@
+"""Whatever is damaged of one loop, all others go on, and what is wrong is said with its name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from helpers.loops import decide
+from helpers.service_process import create, opened
+from litestar.testing import TestClient
+
+from linoto.service.errors import Refused
+from linoto.service.maintenance import check, rebuild
+from linoto.service.storage.connection import Connection
+from linoto.service.storage.database import open_exclusively
+from linoto.service.storage.places import Place
+
+
+def make_two(place: Place) -> None:
+    """A loop `bad`, number 1, and a loop `good`, with three decisions each."""
+    with opened(place) as service:
+        for name in ("bad", "good"):
+            create(service, name)
+            for t in range(3):
+                decide(service, name, key=f"k{t}")
+
+
+def execute(place: Place, statement: str, *values: Any) -> None:
+    with open_exclusively(place) as connection:
+        connection.begin()
+        connection.execute(statement, values)
+        connection.commit()
+
+
+def test_a_loop_that_is_damaged_while_it_is_served_stops_no_other(place: Place) -> None:
+    make_two(place)
+    with opened(place) as service, TestClient(service.app, base_url="http://127.0.0.1") as client:
+
+        def fail(connection: Connection) -> None:
+            service.loops.decide(connection, "bad")
+            service.loops.decide(connection, "good")
+            raise ZeroDivisionError
+
+        service.store.write_sync(
+            lambda connection: connection.execute("UPDATE snapshots SET agent = ? WHERE loop = 1", (b"{",))
+        )
+        assert decide(service, "bad").loop_mode == "live"  # nobody has looked
+        with pytest.raises(ZeroDivisionError):
+            service.store.write_sync(fail)
+        for _ in range(2):
+            refused = client.post("/v1/loops/bad/decide", json={})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "damaged")
+            assert client.post("/v1/loops/good/decide", json={}).status_code == 200
+        assert client.get("/readyz").text == "ok, but 1 loop cannot be served"
+        assert [line["damaged"] is None for line in client.get("/v1/overview").json()] == [False, True]
+        assert service.loops.get("good").state.decided == 5
+    with pytest.raises(ValueError, match="'bad' cannot go on from its snapshot"):
+        list(check(place))
+    assert list(rebuild(place)) == ["bad: replayed 4 events", "good: replayed 5 events"]
+    assert len(list(check(place))) == 3
+
+
+PROMISES = ["{}", "[]", "7", "{", '{"budgets": 4}']
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.few(3)
+def test_a_promise_that_cannot_be_read_is_computed_again(any_place: Place, promise: str) -> None:
+    make_two(any_place)
+    execute(any_place, "UPDATE promises SET certificate = ? WHERE loop = 1", promise)
+    with pytest.raises(ValueError, match="'bad': the promise that was kept is not the one"):
+        list(check(any_place))
+    with opened(any_place) as service:
+        bad, good = (service.loops.get(name).first_certificate for name in ("bad", "good"))
+        assert not service.loops.damaged and bad == good
+        decide(service, "bad")
+    assert len(list(check(any_place))) == 3  # the stop has kept it
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_a_check_computes_the_promise_that_is_kept_and_a_rebuild_mends_it(
+    any_place: Place, pruned: bool
+) -> None:
+    make_two(any_place)
+    if pruned:
+        execute(any_place, "INSERT INTO bases SELECT loop, seq, books, agent, 0.0 FROM snapshots")
+    with open_exclusively(any_place) as connection:
+        kept = connection.execute("SELECT certificate FROM promises WHERE loop = 1").fetchone()[0]
+    wrong = {key: 0.123 if isinstance(value, float) else value for key, value in json.loads(kept).items()}
+    execute(any_place, "UPDATE promises SET certificate = ? WHERE loop = 1", json.dumps(wrong))
+    with pytest.raises(ValueError, match=r"'bad': the promise that was kept .* `linoto db rebuild`"):
+        list(check(any_place))
+    list(rebuild(any_place))
+    assert len(list(check(any_place))) == 3
+
+
+MADE = "loop 'bad' cannot be made from its spec: "
+SPECS = {  # and what is said with a snapshot, and without one
+    "not JSON": (b"\x00", *2 * ["loop 'bad' has a spec that is damaged: JSON is malformed.*db restore"]),
+    "later": (b'{"version": 99, "new": 1}', *2 * ["loop 'bad' was made by a later version of linoto"]),
+    "no arms": (b'{"policy": {}, "default_reward": 0.0}', *2 * [f"{MADE}recipe must .*db restore"]),
+    "refused": (
+        b'{"arms": [{"name": "a"}], "policy": {"type": "LinUCB", "ridge": -1.0}, "default_reward": 0.0, '
+        b'"offline": {"pulls": [1], "reward_sums": [0.0]}, "version": 8}',
+        f"{MADE}.*ridge.*db restore",
+        f"{MADE}.*ridge.*db restore",
+    ),
+    "of others": (
+        b'{"arms": [{"name": "a"}], "policy": {"type": "LinUCB"}, "default_reward": 0.0, "window": 1.0, '
+        b'"offline": {"pulls": [-1], "reward_sums": [0.0]}, "version": 8}',
+        "loop 'bad' .*; .*linoto db re",
+        "loop 'bad' .*pulls.*db restore",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(SPECS))
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.few(4)
+def test_a_spec_that_is_refused_is_that_loops_damage(any_place: Place, kind: str, saved: bool) -> None:
+    make_two(any_place)
+    spec, with_snapshot, without = SPECS[kind]
+    why = with_snapshot if saved else without
+    execute(any_place, "UPDATE loops SET spec = ? WHERE id = 1", spec)
+    if not saved:
+        execute(any_place, "DELETE FROM snapshots WHERE loop = 1")
+    with pytest.raises(ValueError, match=why):
+        list(check(any_place))
+    with opened(any_place) as service:
+        with pytest.raises(Refused, match=why):
+            decide(service, "bad")
+        assert decide(service, "good").loop_mode == "live"
