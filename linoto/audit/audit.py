@@ -246,8 +246,9 @@ class AuditFindings:
                 *nothing_tested(log, untested="" if tested else self.means.why_no_drift()),
                 *gain_reasons(self.gain),
                 *lines.missing(),
+                *(reason for found in of_metrics for reason in found.missing),
             ),
-            features=lines.features(),
+            features=(*lines.features(), *(reason for found in of_metrics for reason in found.features)),
             blind=lines.unseen(),
             promise=(
                 *promise_reasons(self.promise, log, confidence, self.horizon, fewer=centre.fewer),

@@ -256,6 +256,12 @@ class Linearity:
             )
         return ()
 
+    def wrong(self) -> str:
+        """That the model is wrong for sure, by how much, and what may help; nothing if it is not."""
+        if self.fit is None or not (self.needed and self.fit.rejected):
+            return ""
+        return f"{self.rejected_text(self.fit)}: give every arm an effect of its own"
+
     def missing(self) -> tuple[str, ...]:
         """Why a promise by a model of contexts is not to be made yet."""
         return ()
@@ -290,9 +296,10 @@ class Linearity:
         """That the log cannot show that rewards are linear."""
         changed = "shares of arms changed, and " if self.adaptive else ""
         p = "" if self.fit is None else f"p = {self.fit.cautious_p:.2g}" + ", times five" * self.adaptive
+        seen = "" if self.power is None else f"; {self.seen_text}"
         return (
-            f"{changed}this log cannot show that rewards are linear in these features ({p}; "
-            f"{self.seen_text}), so give every arm an effect of its own"
+            f"{changed}this log cannot show that rewards are linear in these features ({p}{seen}), so give "
+            "every arm an effect of its own"
         )
 
     @property
@@ -374,6 +381,9 @@ class LinearityOfContexts(Linearity):
         if not self.bent:
             return "cross columns"
         return f"take {' and '.join(curve.remedy for curve in self.bent)} (columns) instead"
+
+    def wrong(self) -> str:
+        return f"{self.wrong_text}: {self.remedy}" if self.rejected else ""
 
     def missing(self) -> tuple[str, ...]:
         by_model = self.certificate is not None and self.certificate.by_model

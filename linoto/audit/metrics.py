@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from linoto.audit.assume import contradictions, limits_of_rewards
-from linoto.audit.content import DROPPED, dropped_reasons, dropped_share, too_few_events
+from linoto.audit.bound import shortest_parameter
+from linoto.audit.content import DROPPED, dropped_reasons, dropped_share, nothing_tested, too_few_events
 from linoto.audit.drift import Drift, drift_dict, drift_fact, drift_reasons
+from linoto.audit.fit import Linearity
 from linoto.audit.means import MeansOfArms, interval_of, means_of
 from linoto.audit.noise import Noise, noise_fact
+from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.tails import Tails, tails_facts
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Control
@@ -18,14 +21,24 @@ from linoto.core.guardrail import Guardrail
 from linoto.core.hints import amount, as_sure_as
 from linoto.core.intervals import Limits
 from linoto.core.validation import rounded_up
-from linoto.core.verdicts import Findings
+from linoto.core.verdicts import HORIZON, Findings
 from linoto.logs.metrics import in_values
 from linoto.logs.queries import MISSING
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 
 STILL_HOLDS = "its guardrail compares with practice in the same rounds, and does not rest on the log"
+LEAVE_OUT = "or leave its bound out, so that its own values pay"
 WIDE = 10.0  # times as wide as what the log has, from which a range is worth narrowing
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelFindings:
+    """What was found of a linear model of a metric, which rests on the log as that of the reward does."""
+
+    linearity: Linearity
+    shortest: float  # what its parameter does not fall below, under these assumptions
+    valueless: int  # rows with a reward and without a value of it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,6 +52,7 @@ class MetricFindings:
     noise: Noise | None
     tails: Tails | None
     drift: Drift | None
+    model: ModelFindings | None = None  # where it has a bound, so that the model may pay
 
     @property
     def log(self) -> Log:
@@ -53,20 +67,39 @@ class MetricFindings:
     def weighed(self) -> Findings:
         """What speaks against counting on it, each sentence with its name.
 
-        Drift, missing values and too few events do not: a guardrail compares with practice in the same
-        rounds, not with the log.
+        Drift, missing values and too few events do not, unless the model may pay: a guardrail compares with
+        practice in the same rounds, not with the log.
         """
-        log = self.log
-        left = contradictions(log, self.confidence, least_noise=0.0, farthest=(), shortest=0.0)
+        log, model = self.log, self.model
+        shortest = 0.0 if model is None else model.shortest
+        left = contradictions(log, self.confidence, least_noise=0.0, farthest=(), shortest=shortest)
         unread = {kind: count for kind, count in log.bad.items() if kind != MISSING}
+        against = *dropped_reasons(replace(log, bad=unread)), *left
+        if model is None:
+            return Findings(against=self.told(*against), promise=self.told(*self.closed()))
+        tested = model.linearity.fit is not None or self.drift is not None
+        untested = "" if tested else self.means.why_no_drift()
         return Findings(
-            against=self.told(*dropped_reasons(replace(log, bad=unread)), *left),
+            against=self.told(*against, *self.against_model(model)),
+            missing=self.told(*nothing_tested(log, untested=untested)),
+            features=self.told(*(() if model.linearity.wrong() else model.linearity.features())),
             promise=self.told(*self.closed()),
         )
+
+    def against_model(self, model: ModelFindings) -> Iterator[str]:
+        """What contradicts that the model may pay."""
+        if model.valueless:
+            share = f"{model.valueless:,} of {self.log.offline.total + model.valueless:,} rows have no value"
+            yield f"{share} of it, and the model takes one of every row: leave them out, {LEAVE_OUT}"
+        yield from drift_reasons(self.drift, self.log, self.means.centre)
+        if wrong := model.linearity.wrong():
+            yield f"{wrong}, {LEAVE_OUT}"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a deployer should know of it."""
+        if self.model is not None:
+            return ()  # it counts
         log, few = self.log, too_few_events(self.log)
         drifted = (text.rpartition(": ")[0] for text in drift_reasons(self.drift, log, self.means.centre))
         found = [*self.missing(), *([few] if few else []), *drifted]
@@ -102,6 +135,8 @@ class MetricFindings:
             rows.append(("range", "much wider than what was logged: a budget is counted in its width"))
         rows.append(("noise", noise_fact(self.noise, self.means.centre)))
         rows += tails_facts(None if log.binary else self.tails, log, self.means.centre._replace(no_tails=""))
+        if self.model is not None:
+            rows.append(("linear?", self.model.linearity.fact()))
         rows.append(("steady?", drift_fact(self.drift, log, self.means.why_no_drift())))
         return [(part if part == name else f"{name}: {part}", in_values(text)) for part, text in rows]
 
@@ -123,8 +158,11 @@ class MetricFindings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        log, found = self.log, self.weighed()
-        return {
+        log, found, model = self.log, self.weighed(), self.model
+        tested = (
+            {} if model is None else {"lack_of_fit": model.linearity.to_dict(), "shortest": model.shortest}
+        )
+        return tested | {
             "guardrail": asdict(self.guardrail),
             "rows": {"used": log.offline.total, "bad": log.bad},
             "mean": log.offline.reference,
@@ -135,7 +173,7 @@ class MetricFindings:
             "tails": None if self.tails is None else asdict(self.tails) | {"heavy": self.tails.heavy},
             "drift": None if self.drift is None else drift_dict(self.drift, log),
             "least_budget": self.gate.opening(self.confidence),
-            "reasons": [*found.against, *found.promise],
+            "reasons": [*found.against, *found.missing, *found.features, *found.promise],
         }
 
 
@@ -154,9 +192,16 @@ def look_at_metric(
     own = rows.about(rail.name) if rows is not None and rail.name in rows.metrics else None
     means = means_of(log.metrics[rail.name], own)
     known = Confidence(
-        noise="bounded", reward_range=rail.reward_range, delta=delta, design=means.design(adaptive=adaptive)
+        noise="bounded",
+        reward_range=rail.reward_range,
+        bound=rail.bound or 1.0,
+        delta=delta,
+        design=means.design(adaptive=adaptive),
     )
-    limits = limits_of_rewards(means.log, known)
+    valueless, limits = (
+        max(log.offline.total - means.log.offline.total, 0),
+        limits_of_rewards(means.log, known),
+    )
     return MetricFindings(
         guardrail=rail,
         means=means,
@@ -165,4 +210,26 @@ def look_at_metric(
         noise=means.noise(limits=limits, adaptive=adaptive),
         tails=means.tails(),
         drift=means.drift(),
+        model=None if rail.bound is None else look_at_model(means, known, valueless, adaptive=adaptive),
+    )
+
+
+def look_at_model(means: MeansOfArms, known: Confidence, valueless: int, *, adaptive: bool) -> ModelFindings:
+    """What the tests of the reward's model find in that of a metric, of which so many rows have no value."""
+    log, fit = means.log, means.fit(adaptive=adaptive)
+    ridge = known.ridge_for(len(log.features.labels))
+    return ModelFindings(
+        linearity=means.linearity(
+            fit=fit,
+            curves=means.curves(),
+            log=log,
+            centre=means.centre,
+            adaptive=adaptive,
+            untested=means.coverage(ridge=ridge, rounds=HORIZON).untested.size,
+            certificate=None,
+            horizon=HORIZON,
+            untestable="" if fit is not None else means.why_no_fit(),
+        ),
+        shortest=shortest_parameter(*log.features.design, noise=known.scale, delta=TEST_LEVEL),
+        valueless=valueless,
     )

@@ -28,8 +28,8 @@ LOG, PRACTICE = "the mean reward of the log", "current practice in the explored 
 SAME_ROUNDS = "what practice earns on average in the same rounds"
 OF_METRICS = {LOG: "the log", SAME_ROUNDS: "what practice has on average in the same rounds"}
 MODEL_OF_METRIC = (
-    "by the model: its means are linear in the features, |theta| is at most {}, and it is by chance that a "
-    "value does not come"
+    "by the model: its means are linear in the features, |theta| is at most {}, no drift of this metric "
+    "since the log, and it is by chance that a value does not come"
 )
 NEGLIGIBLE = 0.05  # of the radius: how much ridge bias the paper's radius may leave out and still hold
 

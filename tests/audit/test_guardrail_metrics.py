@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from helpers.guarded_logs import KINDS, guarded_table
 
-from linoto import audit_log, read_log, read_rows
+from linoto import ArmTable, audit_log, read_log, read_rows
 from linoto.audit.audit import Audit
 from linoto.audit.metrics import MetricFindings
 
@@ -144,3 +145,84 @@ def test_the_least_budget_that_learns_is_what_the_gate_takes() -> None:
     assert wide.to_dict()["least_budget"] == pytest.approx(50 * least)
     assert [text for name, text in wide.facts() if name == "complaint: range"]
     assert np.isfinite(least)
+
+
+# -- where the model may pay, it rests on the log
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_metric_that_the_model_may_pay_for_is_weighed_as_the_reward_is(kind: str) -> None:
+    plain, guarded = audited(kind, missing=0.0), audited(kind, f"{COMPLAINTS}:bound=5", missing=0.0)
+    assert (guarded.verdict, guarded.reasons) == (plain.verdict, plain.reasons)
+    assert "complaint: linear?" in dict(guarded.facts())
+    assert "lack_of_fit" in guarded.to_dict()["metrics"][0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "world, verdict, said",
+    [
+        ({"missing": 0.05}, "do not trust", "98 of 2,000 rows have no value of it, and the model takes one"),
+        ({"missing": 0.0, "drift": 0.2}, "do not trust", "did not have late what they had early"),
+        ({"missing": 0.0, "rate": 0.001}, "not yet", "too few "),
+    ],
+)
+def test_what_a_model_rests_on_counts_against_its_metric(
+    kind: str, world: dict[str, float], verdict: str, said: str
+) -> None:
+    audit = audited(kind, f"{COMPLAINTS}:bound=5", **world)
+    assert audit.verdict == verdict
+    assert [text for text in audit.reasons if text.startswith("complaint: ") and said in text]
+    assert not [note for note in audit.notes if note.startswith("complaint: ")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bound_of_a_metric_that_the_log_contradicts_counts(kind: str) -> None:
+    rail = "minutes:lower:range=0..30:budget=900:bound=0.01"
+    (reason,) = (text for text in audited(kind, rail, missing=0.0).reasons if "bound" in text)
+    assert reason.startswith("minutes: the log contradicts bound=0.01: a linear model needs a parameter of")
+
+
+def bent(rows: int = 3000) -> pa.Table:
+    """Clicks are linear in the age; refunds of B come from the young and the old."""
+    rng = np.random.default_rng(1)
+    age, second = rng.uniform(-1, 1, rows), rng.random(rows) < 0.25
+    refunds = np.where(second, np.where(np.abs(age) < 0.5, 0.02, 0.6), 0.1)
+    return pa.table(
+        {
+            "arm": np.where(second, "B", "A"),
+            "click": (rng.random(rows) < 0.4 + 0.2 * age * second).astype(float),
+            "refund": (rng.random(rows) < refunds).astype(float),
+            "age": age,
+        }
+    )
+
+
+def test_a_metric_that_bends_is_not_vouched_for_where_the_model_pays() -> None:
+    table = bent()
+    said = {}
+    for rail in ("refund:lower:budget=60", "refund:lower:budget=60:bound=1"):
+        log = read_log(table, **COLUMNS, numeric=["age"], guardrails=[rail])
+        rows = read_rows(table, reward="click", recipe=log.recipe, metrics=["refund"])
+        said[rail[-1]] = audit_log(log, rows)
+    assert said["1"].verdict == "do not trust" and said["0"].verdict != "do not trust"
+    (reason,) = (text for text in said["1"].reasons if text.startswith("refund: "))
+    assert "values are not linear in these features: 'age' bends" in reason
+    assert reason.endswith("or leave its bound out, so that its own values pay")
+
+
+def test_a_metric_that_features_of_arms_do_not_explain_is_not_vouched_for() -> None:
+    rng = np.random.default_rng(2)
+    arm = rng.integers(4, size=4000)
+    values = (rng.random(4000) < np.array([0.1, 0.5, 0.1, 0.5])[arm]).astype(float)
+    table = pa.table(
+        {"arm": arm.astype(str), "click": (rng.random(4000) < 0.3).astype(float), "refund": values}
+    )
+    arms = ArmTable.from_columns(
+        {"id": list("0123"), "size": [0.0, 1.0, 2.0, 3.0]}, id="id", arm_effects=False
+    )
+    log = read_log(table, **COLUMNS, arms=arms, guardrails=["refund:lower:budget=60:bound=5"])
+    audit = audit_log(log)
+    assert audit.verdict == "do not trust"
+    (reason,) = (text for text in audit.reasons if text.startswith("refund: "))
+    assert "values are not linear" in reason and "give every arm an effect of its own, or leave its" in reason
