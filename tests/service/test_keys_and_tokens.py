@@ -7,20 +7,25 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pyarrow.parquet as pq
 import pytest
 from helpers.service_process import FakeClock, create, opened
 from litestar.testing import TestClient
 
 from linoto.cli import main
-from linoto.service.errors import Refused
+from linoto.service.errors import Refused, Unavailable
 from linoto.service.server import Service
 from linoto.service.storage import tokens
 from linoto.service.storage.database import open_database
+from linoto.service.storage.parts import View
 from linoto.service.storage.places import Place
 from linoto.service.web.access import LOOKS, Access, create_token, rotate_token
+from linoto.service.web.peers import Answer, Peers, UntrustedError
+from linoto.service.web.shared import Shared
 
 
 @pytest.fixture
@@ -238,3 +243,49 @@ def test_many_wrong_tokens_are_refused_without_many_readings(service: Service) -
     assert len(readings) == LOOKS + 1  # together they are one reading
     clock.now += 10.0
     assert asyncio.run(knock(["other", ""])) == 2 and len(readings) == LOOKS + 1  # none of ours
+
+
+def shared_with(service: Service, peers: Peers) -> Shared:
+    """As one of two servers, which has no loop yet."""
+    view = View(me=0, servers={0: "http://a", 1: "http://b"}, owners={}, awake={0, 1})
+    spread: Any = SimpleNamespace(served=set(), store=SimpleNamespace(view=view, url="http://a"))
+    return Shared(service.app, spread, peers, service.access)
+
+
+async def ask(app: Any, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        return await client.get(path, headers=headers)
+
+
+@pytest.mark.parametrize("path", ["/v1/loops", "/v1/loops?after=x", "/v1/loops/x", "/v1/loops/x/report"])
+@pytest.mark.few(4)
+def test_where_tokens_cannot_be_read_an_unknown_one_is_told_so_in_the_one_shape(
+    service: Service, path: str
+) -> None:
+    """By a server that shares its loops with others too, whichever of them has the loop."""
+
+    def fail(_: object) -> None:
+        raise Unavailable("the database could not be read: it is away")
+
+    service.access.guarded, service.access.read = True, fail
+    for app in (service.app, shared_with(service, Peers(None))):
+        answer = asyncio.run(ask(app, path, bearer("linoto_unknown")))
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (503, "unavailable"), answer.text
+        assert "it is away" in error["message"]
+
+
+class Strangers(Peers):
+    """Other servers, none of which is trusted."""
+
+    async def ask(self, url: str, scope: Any, place: str) -> Answer:
+        raise UntrustedError(f"{url} is not trusted here: its certificate is not known")
+
+
+def test_a_list_names_a_server_that_is_not_trusted(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linoto.service.web.shared.PATIENCE", 0.0)
+    answer = asyncio.run(ask(shared_with(service, Strangers(None)), "/v1/overview"))
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (503, "moving")
+    assert "http://b is not trusted here" in error["message"] and "see --tls-cert" in error["message"]

@@ -40,6 +40,8 @@ ALL = 2**PARTS - 1
 PATIENCE = 2.5  # seconds that a request waits for a loop that moves, or for a server that takes it over
 PAUSE = 0.02  # seconds between two looks whether it has come
 ON_THE_WAY = "it is moving to another server: ask again"
+SOME_ON_THE_WAY = "some loops are moving to another server: ask again"
+SEE_TRUST = "see --tls-cert and SSL_CERT_FILE"
 IN_DOUBT = "the server that has this loop gave no answer; it may have been done or not: ask again, with a key"
 
 
@@ -103,7 +105,7 @@ class Shared:
                     await self.peers.pass_on(url, scope, body, send)
                     return
                 except UntrustedError as error:
-                    why = f"{error}; see --tls-cert and SSL_CERT_FILE"
+                    why = f"{error}; {SEE_TRUST}"
                 except NotSentError:
                     why = ON_THE_WAY
                 except NoAnswerError as error:
@@ -128,9 +130,10 @@ class Shared:
         return SPEC_BODY if large else BODY
 
     async def _caller(self, scope: Any) -> Caller | None:
+        """Who asks; None for those whom the application refuses, or cannot recognise now: it says why."""
         try:
             return await self.access.recognise(dict(scope["headers"]))
-        except Refused:
+        except (Refused, Unavailable):
             return None
 
     # -- lists of all loops
@@ -138,11 +141,13 @@ class Shared:
     async def _gather(self, scope: Any, receive: Any, send: Any) -> None:
         """The lists of all servers as one; again where a loop was in none of them, or in two."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + PATIENCE
-        pause, place = PAUSE, await self._place(scope)
+        end, why = loop.time() + PATIENCE, SOME_ON_THE_WAY
+        caller = await self._caller(scope)
+        pause, place = PAUSE, await self._place(scope, caller)
+        fine = (200,) if caller is None else (200, 503)  # to wait does not make anybody known
         while (view := self.spread.store.view) is not None:
-            found = await self._ask_all(view, scope, receive, place)
-            odd = next((each for each in found if each.status not in (200, 503)), None)
+            found, why = await self._ask_all(view, scope, receive, place)
+            odd = next((each for each in found if each.status not in fine), None)
             if odd is not None:
                 await send_answer(send, odd)
                 return
@@ -153,12 +158,11 @@ class Shared:
                 break
             await asyncio.sleep(pause)
             pause *= 2.0  # each time is paid from the caller's rate
-        await refuse(scope, send, 503, "moving", "some loops are moving to another server: ask again")
+        await refuse(scope, send, 503, "moving", why)
 
-    async def _place(self, scope: Any) -> str:
+    async def _place(self, scope: Any, caller: Caller | None) -> str:
         """Where a page begins, in words that every server understands; nothing of a loop that is hidden."""
         after = parse_qs(scope["query_string"].decode("latin-1")).get("after", [""])[-1]
-        caller = await self._caller(scope)
         if not after or caller is None or not caller.may_see(after):
             return ""
         try:
@@ -169,23 +173,26 @@ class Shared:
             return ""
         return "" if at is None else f"{at!r} {after}"
 
-    async def _ask_all(self, view: View, scope: Any, receive: Any, place: str) -> list[Answer]:
+    async def _ask_all(self, view: View, scope: Any, receive: Any, place: str) -> tuple[list[Answer], str]:
+        """What each server says, and why something is missing if it is."""
         here = Answer(0, [], b"")
         asked = {**scope, "headers": passed_headers(scope, place)}
         await self(asked, receive, kept_in(here))
         if here.status != 200:
-            return [here]
+            return [here], SOME_ON_THE_WAY
         others = [url for server, url in view.servers.items() if server != view.me]
         told = await asyncio.gather(
             *(self.peers.ask(url, scope, place) for url in others), return_exceptions=True
         )
-        found = [here]
+        found, why = [here], SOME_ON_THE_WAY
         for each in told:
             if isinstance(each, Answer):
                 found.append(each)
+            elif isinstance(each, UntrustedError):
+                why = f"{each}; {SEE_TRUST}"
             elif not isinstance(each, NotSentError | NoAnswerError):
                 raise each
-        return found
+        return found, why
 
 
 class Listed(msgspec.Struct):
