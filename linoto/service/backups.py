@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from linoto.service.maintenance import backup
@@ -18,11 +18,19 @@ class Backups:
     """The backups of a database in a folder: `loops-20260131T120000Z.sqlite`, by the time they were begun."""
 
     def __init__(
-        self, db: Path, folder: Path, *, every: float, kept: int, clock: Callable[[], float] = time.time
+        self,
+        db: Path,
+        folder: Path,
+        *,
+        every: float,
+        kept: int,
+        clock: Callable[[], float] = time.time,
+        damaged: Collection[str] = (),
     ) -> None:
         if not folder.is_dir():
             raise ValueError(f"backups must be a folder, got {folder}")
         self.db, self.folder, self.every, self.kept, self.clock = db, folder, every, kept, clock
+        self.damaged = damaged  # loops that cannot be read: an old backup may be the last one that has them
 
     def all(self) -> list[Path]:
         """Those there are, oldest first."""
@@ -45,11 +53,18 @@ class Backups:
                 await asyncio.sleep(min(AGAIN, self.every))
 
     def make(self) -> Path:
-        """One more; those beyond the newest few are deleted once it is complete."""
+        """One more; those beyond the newest few are deleted once it is complete, if no loop is damaged."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.clock()))
         out = self.folder / f"{self.db.stem}-{stamp}.sqlite"
         backup(self.db, out)
         logger.info("backup", extra={"file": str(out)})
-        for old in self.all()[: -self.kept]:
-            old.unlink(missing_ok=True)
+        old = self.all()[: -self.kept]
+        if old and self.damaged:
+            loops = ", ".join(self.damaged)
+            logger.warning(
+                "old backups are kept: loops are damaged", extra={"loops": loops, "kept": len(old)}
+            )
+            return out
+        for each in old:
+            each.unlink(missing_ok=True)
         return out

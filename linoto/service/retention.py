@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from linoto.service.loops.records import apply_events, recover, restored
+from linoto.service.loops.records import UNREADABLE, apply_events, recover, restored, why_unreadable
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection, Row
 from linoto.service.storage.database import open_database, open_exclusively
@@ -50,14 +50,22 @@ def prune(
 ) -> Iterator[str]:
     """Prune decisions closed before a time, and their events; a line per loop says what goes and stays.
 
-    Nothing after a loop's last snapshot is pruned, nor a decision that awaits its reward.
+    Nothing after a loop's last snapshot is pruned, nor a decision that awaits its reward. A loop that cannot
+    be read is left as it is; at last ValueError, where there was one.
     """
+    wrong = dict[str, str]()
     with open_database(path, readonly=True) as reading:
         rows = [row for row in sql.all_loops(reading) if loop in (None, row[1])]
         if loop is not None and not rows:
             raise ValueError(f"there is no loop {loop!r}")
         for row in rows:
-            base = base_at(reading, row, before)
+            try:
+                recover(reading, row)  # also what came after the cutoff: of a damaged loop nothing is deleted
+                base = base_at(reading, row, before)
+            except UNREADABLE as error:
+                wrong[row[1]] = why_unreadable(row[1], error)
+                yield f"{row[1]}: NOT PRUNED: {wrong[row[1]]}"
+                continue
             if base is None:
                 yield f"{row[1]}: not pruned, it has no snapshot yet"
                 continue
@@ -66,6 +74,10 @@ def prune(
                 with open_database(path, wait=PATIENCE) as writing:
                     prune_loop(reading, writing, base, now, sleep, batch)
             yield f"{base.name}: {'would prune' if dry_run else 'pruned'} {line}"
+    if len(wrong) > 1:
+        raise ValueError(f"{len(wrong)} of {len(rows)} loops were not pruned: {', '.join(wrong)}")
+    for why in wrong.values():
+        raise ValueError(why)
 
 
 def prune_and_shrink(path: Place, *, before: float, now: float, loop: str | None = None) -> Iterator[str]:

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
@@ -274,7 +274,7 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     served = WithIds(traced(service, loading) if settings.traces else loading)
     listener = Listener(served, listening.dup(), settings.limits, None if tls is None else tls.context)
     listener.start()
-    backups = backups_of(service.store.path, settings)
+    backups = backups_of(service.store.path, settings, service.loops.damaged)
     if tls is not None or not os.isatty(0):  # where there is a terminal, it was closed
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, read_again, tls, app)
     stop, hurry = asyncio.Event(), asyncio.Event()
@@ -327,15 +327,16 @@ def traced(service: Service, app: Loading) -> Traced:
     return Traced(app, tracer)
 
 
-def backups_of(path: Place, settings: Settings) -> Backups | None:
-    """What makes backups, if they are asked for."""
+def backups_of(path: Place, settings: Settings, damaged: Collection[str] = ()) -> Backups | None:
+    """What makes backups, if they are asked for; while loops are damaged, none is deleted."""
     if (settings.backups is None) != (settings.backup_every is None):
         raise ValueError("backups and backup_every must be given together, got one of them")
     if settings.backups is None or settings.backup_every is None:
         return None
     if isinstance(path, Address):
         raise ValueError(f"backups must be of a file of SQLite: {PG_DUMP}")
-    return Backups(path, Path(settings.backups), every=settings.backup_every, kept=settings.backups_kept)
+    every, kept = settings.backup_every, settings.backups_kept
+    return Backups(path, Path(settings.backups), every=every, kept=kept, damaged=damaged)
 
 
 def show_parts(service: Service, listener: Listener, backups: Backups | None) -> None:

@@ -66,3 +66,27 @@ def test_only_the_newest_few_are_kept_and_nothing_else_is_touched(tmp_path: Path
         Backups(tmp_path / "x.sqlite", tmp_path / "none", every=60.0, kept=3)
     with pytest.raises(ValueError, match="must be given together"):
         backups_of(tmp_path / "x.sqlite", Settings(backup_every=60.0))
+
+
+def test_no_backup_is_deleted_while_a_loop_is_damaged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An old one may be the last that has the loop whole."""
+    clock, folder = FakeClock(1_800_000_000.0), tmp_path / "backups"
+    folder.mkdir()
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, "bad")
+    damaged = {"bad": "why"}
+    settings = Settings(backups=folder, backup_every=60.0, backups_kept=1)
+    backups = backups_of(tmp_path / "x.sqlite", settings, damaged)
+    assert backups is not None
+    backups.clock, made = clock, list[Path]()
+    for _ in range(3):
+        made.append(backups.make())
+        clock.now += 60.0
+    assert backups.all() == made
+    said = [vars(each) for each in caplog.records if each.message.startswith("old backups are kept")]
+    assert [(each["loops"], each["kept"]) for each in said] == [("bad", 1), ("bad", 2)]
+    damaged.clear()
+    last = backups.make()
+    assert backups.all() == [last]

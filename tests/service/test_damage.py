@@ -6,15 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from helpers.loops import decide
-from helpers.service_process import create, opened
+from helpers.loops import decide, reward
+from helpers.service_process import FakeClock, create, opened
 from litestar.testing import TestClient
 
+from linoto.cli import main
 from linoto.service.errors import Refused
 from linoto.service.maintenance import check, rebuild
 from linoto.service.storage.connection import Connection
 from linoto.service.storage.database import open_exclusively
-from linoto.service.storage.places import Place
+from linoto.service.storage.places import Address, Place
 
 
 def make_two(place: Place) -> None:
@@ -131,3 +132,31 @@ def test_a_spec_that_is_refused_is_that_loops_damage(any_place: Place, kind: str
         with pytest.raises(Refused, match=why):
             decide(service, "bad")
         assert decide(service, "good").loop_mode == "live"
+
+
+@pytest.mark.parametrize("damage", ["the last event", "the snapshot"])
+def test_of_a_damaged_loop_nothing_is_pruned_and_of_others_all_that_is_due(
+    any_place: Place, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(any_place, clock=FakeClock()) as service:
+        for name in ("bad", "good"):
+            create(service, name)
+            for _ in range(3):
+                reward(service, decide(service, name).decision_id, 1.0, name)
+    if damage == "the snapshot":
+        execute(any_place, "UPDATE snapshots SET agent = ? WHERE loop = 1", b"{")
+    else:
+        execute(any_place, "INSERT INTO events VALUES (1, 7, 2000.0, ?)", b"{")
+    words = ["db", "prune", "--days", "1", "--db", str(any_place)]
+    if isinstance(any_place, Address):
+        words[-1] = any_place.url
+    for extra in (["--dry-run"], []):
+        assert main([*words, *extra]) == 1
+        out, error = capsys.readouterr()
+        bad, good = out.splitlines()
+        assert bad.startswith("bad: NOT PRUNED: loop 'bad'") and "prune" in good and "loop 'bad'" in error
+    with open_exclusively(any_place) as connection:
+        left = connection.execute("SELECT loop, count(*) FROM events GROUP BY loop ORDER BY loop").fetchall()
+        based = connection.execute("SELECT loop FROM bases").fetchall()
+    assert [tuple(each) for each in left] == [(1, 6 if damage == "the snapshot" else 7)]
+    assert [tuple(each) for each in based] == [(2,)]
