@@ -238,7 +238,7 @@ export function pictureOf(loop, points, colour, certificate = null) {
   }
   const again = loop.alarms.some(({ kind }) => kind === "promise") ? "next alarm below this" : "alarm below this";
   return {
-    title: "Earned beyond the log's average, and the floor of the promise",
+    title: `Earned beyond the log's average${certificate?.holds === false ? "" : ", and the floor of the promise"}`,
     band: { values: [of((point) => point.gain_lower ?? null), of((point) => point.gain_upper ?? null)], colour },
     lines: [{ name: "we", values: of(({ gain }) => gain), colour }, zero("the log's average", "log"), { name: "the promise, on average", short: "promise", values: of(({ promised_least: least, expected_by_log: expected }) => (least === null ? null : least - expected)), colour: "var(--bad)", dashed: true, below: true }, { name: again, short: "alarm", values: of(({ alarm_below: alarm, realised, gain }) => (alarm === null ? null : gain - (realised - alarm))), colour: "var(--soft)", dashed: true, below: true }],
   };

@@ -24,7 +24,8 @@ const PLENTY = 1e6; // evidence that needs no more digits
 const OF_PRACTICE = "The line at 0 is what current practice would have earned in the explored decisions. What we earned beyond it lies in the shaded area, 95 % sure at any time.";
 const OF_MEANS = " These are rewards as they came, and the promise is about their means: bad luck alone can take the lower edge below the floor.";
 const OF_MODEL = "The line at 0 is what current practice would have earned in the same contexts. By the linear model of the log we earned more than the green line, at any time, with the probability of the promise; the next try counts at its worst.";
-const OF_LOG = "The line at 0 is what the log's average would have earned in as many decisions; the shaded area is how exactly that is known. The promise is about means: bad luck alone can take us below its floor, but not below the line of the alarm.";
+const OF_LOG = "The line at 0 is what the log's average would have earned in as many decisions; the shaded area is how exactly that is known.";
+const OF_FLOOR = " The promise is about means: bad luck alone can take us below its floor, but not below the line of the alarm.";
 const CONTEXTS_UNWATCHED = "Nothing is watched: every context has its own mean reward. A Control gate compares with current practice in the same decisions, and a Tolerance gate with the linear model of its log.";
 const ITEMS = "What the plays of an arm have earned, whoever asked. An arm is played where it is expected to be good, so this does not say which arm is better.";
 const UNWATCHED = "Nothing is watched: that needs a log, and a promise or a range that rewards keep to.";
@@ -208,7 +209,7 @@ function showCharts($, loop, points, certificate) {
   const xs = points.map((point) => point.closed), times = points.map((point) => point.at), colour = colourOf(loop.policy);
   const { lines, band, title } = pictureOf(loop, points, colour, certificate), compared = loop.practice || loop.reference !== null || isByModel(loop, certificate);
   say($("gain-title"), title);
-  say($("gain-words"), isByModel(loop, certificate) ? OF_MODEL : loop.practice ? `${OF_PRACTICE}${loop.practice.counts_rewards ? "" : OF_MEANS}` : loop.reference === null ? "" : OF_LOG);
+  say($("gain-words"), isByModel(loop, certificate) ? OF_MODEL : loop.practice ? `${OF_PRACTICE}${loop.practice.counts_rewards ? "" : OF_MEANS}` : loop.reference === null ? "" : `${OF_LOG}${certificate?.holds === false ? "" : OF_FLOOR}`);
   draw($("gain-chart"), {
     xs,
     times,

@@ -94,18 +94,27 @@ function showEmpty() {
   );
 }
 
+/** A sentence of the service, in which commands stand between backticks. */
+function withCommands(text) {
+  return text.split("`").map((piece, i) => (i % 2 ? el("code", {}, piece) : piece));
+}
+
+const RESTORE = "`linoto db check` names all that is damaged, and `linoto db restore` brings a backup back.";
+const REBUILD = "Stop the server and run `linoto db rebuild`, which makes the loop again from its events and loses nothing. Only where that is refused: ";
+
 /** A loop that cannot be read: what is wrong, and what to do. */
 function showDamage(name, why) {
   open.update = null;
   const text = why.replace(/[.:;]*$/, ".");
+  const mend = (why.includes("linoto db rebuild") ? REBUILD : "") + RESTORE;
   show(
     root,
     el("h2", {}, el("bdi", {}, name)),
     el(
       "div",
       { class: "alarm-box", "data-damage": true },
-      el("p", {}, el("strong", {}, "⚠ This loop cannot be served: "), el("bdi", {}, text)),
-      el("p", {}, el("strong", {}, "What to do: "), "Let callers do what they did before this loop: until it is back, whoever asks it gets an error. ", el("code", {}, "linoto db check"), " names all that is damaged, and ", el("code", {}, "linoto db restore"), " brings a backup back. Nothing of the loop was changed, and all others are served."),
+      el("p", {}, el("strong", {}, "⚠ This loop cannot be served: "), el("bdi", {}, ...withCommands(text))),
+      el("p", {}, el("strong", {}, "What to do: "), "Let callers do what they did before this loop: until it is back, whoever asks it gets an error. ", ...withCommands(mend), " Nothing of the loop was changed, and all others are served."),
     ),
   );
 }

@@ -126,11 +126,12 @@ def test_a_restored_loop_says_so_until_somebody_goes_on(browser: Chrome, tmp_pat
 def test_a_damaged_loop_is_shown_with_what_is_wrong_and_what_to_do(browser: Chrome, tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     with opened(path) as service:
-        for name in ("broken", "sound"):
+        for name in ("broken", "sound", "stale"):
             create(service, name)
             service.store.write_sync(lambda c, name=name: service.loops.decide(c, name))
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DELETE FROM snapshots")
+        connection.execute("DELETE FROM snapshots WHERE loop < 3")
+        connection.execute("UPDATE snapshots SET agent = CAST('{' AS BLOB)")
         connection.execute("UPDATE events SET body = CAST('{' AS BLOB) WHERE loop = 1")
     with served(path) as server:
         page = Page(browser, f"http://127.0.0.1:{server.port}/")
@@ -139,8 +140,16 @@ def test_a_damaged_loop_is_shown_with_what_is_wrong_and_what_to_do(browser: Chro
         assert "loop 'broken', event 1 is damaged" in page.text("[data-damage]")
         assert "What to do: Let callers do what they did before" in page.text("[data-damage]")
         assert page.text("#connection") == "connected"
-        assert page.texts("#loops .badge:not([hidden])") == ["damaged", "live"]
+        assert "`" not in page.text("[data-damage]") and "rebuild" not in page.text("[data-damage]")
+        assert page.texts("[data-damage] code") == [
+            "linoto db restore",
+            "linoto db check",
+            "linoto db restore",
+        ]
+        assert page.texts("#loops .badge:not([hidden])") == ["damaged", "live", "damaged"]
         page.click("#loops a:last-child")
+        page.until(lambda: "run linoto db rebuild, which" in page.text("[data-damage]"))
+        page.click("#loops a:nth-child(2)")
         page.until(lambda: page.text("[data-name]") == "sound" and page.text("[data-mode]") == "live")
         page.click("#loops a:first-child")
         page.until(lambda: "cannot be served" in page.text("[data-damage]"))

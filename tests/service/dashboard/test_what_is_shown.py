@@ -174,6 +174,10 @@ def test_a_loop_that_throws_coins_shows_what_practice_would_have_earned(page: Pa
     page.open("without-coin")
     page.until(lambda: page.text("[data-gain-title]").startswith("Earned beyond the log"))
     assert not page.one("[data-coin]").is_displayed() and page.one("[data-log]").is_displayed()
+    client.create("free", arms=["a", "b", "c"], policy=linoto.LinUCB(), offline=LOG, default_reward=0.0)
+    page.open("free")
+    page.until(lambda: page.text("[data-gain-title]") == "Earned beyond the log's average")
+    assert "promise" not in page.text("[data-gain-words]")
 
 
 def test_a_loop_with_contexts_says_who_asked_and_why(page: Page, client: Client) -> None:
