@@ -34,7 +34,7 @@ from linoto.service.server import Service, open_service
 from linoto.service.storage import schema, sql
 from linoto.service.storage.connection import Connection
 from linoto.service.storage.database import open_database
-from linoto.service.storage.places import Address, place_of
+from linoto.service.storage.places import Address, Place, place_of
 from linoto.service.web.access import create_token
 from linoto.service.web.messages import DecisionResponse, decision_response
 
@@ -267,11 +267,14 @@ def test_events_that_a_database_had_committed_are_missed_when_it_comes_back_with
         assert decide(service).decision_id == "1-2"
 
 
-def test_a_key_that_postgresql_cannot_keep_is_refused_alone(address: Address) -> None:
-    with opened(address) as service:
+def test_a_key_that_postgresql_cannot_keep_is_refused_alone(place: Place) -> None:
+    """On SQLite as well: a copy could not bring it along."""
+    with opened(place) as service:
         create(service)
         with pytest.raises(Refused, match=r"U\+0000"):
             decide(service, key="a\0b")
+        with pytest.raises(Refused, match=r"U\+0000"):
+            service.store.write_sync(lambda c: service.loops.decide_many(c, "loop", [{"key": "a\0b"}]))
         assert decide(service, key="a\u2028\U0001f600'\"\\").decision_id == "1-1"
 
 

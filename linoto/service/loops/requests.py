@@ -11,6 +11,8 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice_weights import Practice
 from linoto.service.loops.questions import Question
 
+NO_NULL = "key must not have the character U+0000, which PostgreSQL cannot keep"
+
 
 class DecisionRequest(NamedTuple):
     """What a loop is asked: all that the answer depends on."""
@@ -20,7 +22,9 @@ class DecisionRequest(NamedTuple):
     question: Question
 
     def check(self, loop: Loop) -> None:
-        """Refuse what cannot be decided now."""
+        """Refuse what cannot be decided now, or not be kept on every engine."""
+        if self.key is not None and "\0" in self.key:
+            raise invalid(f"{NO_NULL}, got {self.key!r}")
         allowed = self.question.allowed
         if self.proposal is not None and allowed is not None and self.proposal not in allowed:
             raise invalid(
