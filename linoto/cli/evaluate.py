@@ -132,7 +132,7 @@ def add_policy_options(command: Parser) -> None:
     command.add_argument(
         "--warm", type=above_zero, help="share of rows that a policy starts or learns from (default: 0.5)"
     )
-    add_practice(command)
+    add_practice(command, sent=False)
     add_amounts(command)
     add_rewards(command, "1")
     add_promise(command)
@@ -184,6 +184,7 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int, 
 
     interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits_of(arguments))
     options: dict[str, Any] = {"seed": arguments.seed, "interval": interval}
+    refuse_bounds(arguments)
     options["guardrails"] = ranged_guardrails(arguments)
     rows, arms, in_time = read_rows_and_arms(arguments)
     if arguments.policy is None and interval.kind not in ("auto", "normal"):
@@ -216,8 +217,18 @@ def practice_in(warm: Rows, arguments: argparse.Namespace) -> dict[str, float] |
         arguments.refuse("--practice must be what can be played in rows, got given: nobody sends it there")
     if not given:
         return dict.fromkeys(names, 1.0) if in_contexts and arguments.uniform else None
-    found = practice_among(given, names, warm.offline)
+    found = practice_among(given, names, warm.offline, sent=False)
     return {found: 1.0} if isinstance(found, str) else found
+
+
+def refuse_bounds(arguments: argparse.Namespace) -> None:
+    """No model pays here, so a bound of a metric would be ignored."""
+    for rail in read_guardrails(arguments):
+        if rail.bound is not None:
+            arguments.refuse(
+                f"argument --guardrail: {rail.name!r} must have no bound here, got {rail.bound:g}: policies "
+                "are replayed behind a Control gate, where no model pays"
+            )
 
 
 def guardrails_in(rows: Rows, warm: Rows, arguments: argparse.Namespace) -> tuple[Guardrail, ...]:

@@ -33,6 +33,7 @@ from linoto.cli.terminal import (
     print_table,
     print_written,
     progress,
+    whole_or_zero,
 )
 from linoto.cli.usage import Commands, add_command, add_engine, add_json, engine_of
 from linoto.core.hints import counted
@@ -104,7 +105,7 @@ def add_preview(commands: Commands) -> None:
     )
     preview.add_argument(
         "--delay",
-        type=positive,
+        type=whole_or_zero,
         default=0,
         metavar="ROUNDS",
         help="rewards, and values of guardrails, are known so many rounds after the decision (default: at "

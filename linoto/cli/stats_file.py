@@ -213,16 +213,17 @@ def assumption_facts(policy: ComposedPolicy, log: SavedLog, arguments: argparse.
 # -- what is done today -----------------------------------------------------------------------------------
 
 
-def add_practice(command: Parser) -> None:
-    """What is done today, in rounds that bring their own arms."""
+def add_practice(command: Parser, *, sent: bool = True) -> None:
+    """What is done today, in rounds that bring their own arms; `sent`: decisions may bring it."""
+    log = "the word log for the shares of the items in the log"
+    words = f"{log}, or the word given, if it is sent with each decision" if sent else f"or {log}"
     command.add_argument(
         "--practice",
         action="append",
         default=[],
         metavar="ITEM[=WEIGHT]",
         help="what is done today, in a loop with contexts: an item, ITEM=WEIGHT for each of several (repeat "
-        "the option; weights are relative), the word log for the shares of the items in the log, or the word "
-        "given, if it is sent with each decision",
+        f"the option; weights are relative), {words}",
     )
 
 
@@ -241,9 +242,11 @@ def practice_of(
     return practice_among(given, log.names, log.offline)
 
 
-def practice_among(given: list[str], names: Sequence[str], offline: Offline) -> str | dict[str, float]:
-    """The same among these items, which a log has played so often."""
-    if len(given) == 1 and (given[0] in names or given[0] == "given"):
+def practice_among(
+    given: list[str], names: Sequence[str], offline: Offline, *, sent: bool = True
+) -> str | dict[str, float]:
+    """The same among these items, which a log has played so often; `sent`: decisions may bring it."""
+    if len(given) == 1 and (given[0] in names or (sent and given[0] == "given")):
         return given[0]
     if given == ["log"]:
         counts = zip(names, offline.pulls.tolist(), strict=True)
@@ -258,10 +261,10 @@ def practice_among(given: list[str], names: Sequence[str], offline: Offline) -> 
         except ValueError:
             item = ""
         if item not in names:
-            some = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+            some, words = ", ".join(names[:5]) + (" ..." if len(names) > 5 else ""), " or given" * sent
             raise ValueError(
-                f"--practice must be an item, ITEM=WEIGHT for each item, or log or given, got {word!r}: "
-                f"the items are {some}"
+                f"--practice must be an item, ITEM=WEIGHT for each item, or log{words}, "
+                f"got {word!r}: the items are {some}"
             )
     total = sum(weights.values())
     if not 0 < total < inf or min(weights.values()) < 0:

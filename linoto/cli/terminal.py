@@ -68,7 +68,7 @@ def above_zero_or(word: str) -> Callable[[str], float | str]:
 
 
 positive = argument_type("a whole number >= 1", whole, lambda value: value >= 1)
-seed = argument_type("a whole number >= 0", whole, lambda value: value >= 0)
+whole_or_zero = seed = argument_type("a whole number >= 0", whole, lambda value: value >= 0)
 number = argument_type("a number", float, isfinite)
 above_zero = argument_type("a number > 0", float, lambda value: 0 < value < inf)
 at_least_zero = argument_type("a number >= 0", float, lambda value: 0 <= value < inf)

@@ -87,7 +87,8 @@ class Parser(argparse.ArgumentParser):
         for name, option in {**known, **others, "offline": "the log"}.items():
             message = re.sub(rf"\b{name}='(\w+)'", rf"{option} \1", message)
             message = re.sub(rf"\b{name}=(?:True|False)", option, message)
-            message = re.sub(rf"(^|: )({name})(?= must)", rf"\1{option}", message)
+            # not "guardrail 'x': bound must", which is another than that of the reward
+            message = re.sub(rf"(^|(?<!'): )({name})(?= must)", rf"\1{option}", message)
             message = message.replace(f"({name})", f"({option})")
             if "_" in name:
                 message = re.sub(rf"\b{name}\b", option, message)

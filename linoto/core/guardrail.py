@@ -95,6 +95,11 @@ class Guardrail:
         >>> known.mean, known.logged, known.sums
         (0.1, 40, (3.0, 1.0))
         """
+        if not isinstance(log, Offline | Moments):
+            raise ValueError(
+                f"log must be an Offline or Moments with the values of {self.name} as rewards, got "
+                f"{type(log).__name__}"
+            )
         sums, rows = (
             (log.reward_sums, log.total) if isinstance(log, Offline) else (log.reward_vector, log.count)
         )

@@ -114,9 +114,10 @@ def setting_of(part: str, text: str) -> tuple[str, Any]:
         found = []
     if key == "range" and len(found) == 2 and -inf < found[0] < found[1] < inf:
         return "reward_range", (found[0], found[1])
-    if key != "range" and found and 0 <= found[0] < inf:
+    if key != "range" and found and 0 <= found[0] < inf and (key != "bound" or found[0] > 0):
         return key, found[0]
-    form = "LOW..HIGH with LOW below HIGH, such as 0..1" if key == "range" else "a number >= 0"
+    forms = {"range": "LOW..HIGH with LOW below HIGH, such as 0..1", "bound": "a number > 0"}
+    form = forms.get(key, "a number >= 0")
     raise ValueError(f"guardrail {text!r}: its {key} must be {form}, got {value!r}")
 
 

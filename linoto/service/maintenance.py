@@ -10,7 +10,7 @@ from secrets import token_hex
 
 from linoto.service.loops.keys import EPOCH_BYTES
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.operations import Clock, Loops
+from linoto.service.loops.operations import Clock, Loops, check_new
 from linoto.service.loops.records import (
     UNREADABLE,
     check_promise,
@@ -147,12 +147,17 @@ def copy_into(path: Path, part: Path) -> None:
 
 
 def create_loop(path: Place, name: str, spec: LoopSpec, clock: Clock = time.time) -> tuple[Loop, bool]:
-    """Add a loop of a canonical spec, or find the one made from the same; whether it is new."""
-    loops = Loops(clock)
+    """Add a loop of a canonical spec, or find the one made from the same; whether it is new.
+
+    What is refused leaves no database behind that was not there.
+    """
+    loops, loop = Loops(clock), Loop.fresh(name, spec)
+    if isinstance(path, Path) and not path.exists():
+        check_new(loop)
     store = Store(path, on_commit=loops.committed, on_rollback=loops.rolled_back)
     try:
         store.write_sync(loops.load)
-        return store.write_sync(partial(loops.create, loop=Loop.fresh(name, spec)))
+        return store.write_sync(partial(loops.create, loop=loop))
     finally:
         store.close()
 

@@ -94,3 +94,11 @@ def test_what_cannot_be_a_loop_is_refused_in_one_sentence(
         assert run("create", *words, "--db", db) == code
         err = capsys.readouterr().err
         assert sentence in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", [("banner", "--bound", 0.01), ("no name", "--budget", 40)])
+def test_what_is_refused_leaves_no_database(words: tuple[str | float, ...], stats: Path) -> None:
+    name, *options = words
+    gate = ("--gate", "tolerance", "--evidence", "model")
+    assert run("create", name, stats, *CLICKS, *gate, *options, "--db", stats.with_name("loops.sqlite")) == 1
+    assert [path.name for path in stats.parent.iterdir()] == ["stats.json"]

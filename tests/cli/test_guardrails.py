@@ -180,6 +180,8 @@ def test_a_caution_about_a_metric_alone_names_it(tmp_path: Path, capsys: pytest.
         ("complaint:lowr", "did you mean 'lower'?"),
         ("complaint:lower:budget=few", ": its budget must be a number"),
         ("complaint:lower:budget=-3", "'complaint:lower:budget=-3': its budget must be a number >= 0"),
+        ("complaint:lower:bound=-1", "'complaint:lower:bound=-1': its bound must be a number > 0, got '-1'"),
+        ("complaint:lower:bound=0", "its bound must be a number > 0, got '0'"),
         ("complaint:lower:rate=inf", "its rate must be a number >= 0"),
         ("complaint:lower:rate=2", "rate must be below 1, the width of its range"),
         ("complaint:lower:range=1..0", "its range must be LOW..HIGH with LOW below HIGH"),
@@ -257,3 +259,15 @@ def test_a_launch_leads_from_a_column_to_a_loop_that_guards_it(
         assert [(rail.name, rail.budget) for rail in rails] == [("complaint", 20.0)]
     finally:
         service.close()
+
+
+def test_evaluate_refuses_what_it_would_ignore(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*LOG, "--propensity", "p", "--play", "b", "--guardrail", "complaint:lower:bound=1"]
+    assert run("evaluate", log, *words) == 2
+    assert "'complaint' must have no bound here, got 1: policies are replayed" in capsys.readouterr().err
+
+
+def test_evaluate_says_which_practice_it_takes(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*LOG, *CONTEXTS["contexts"], "--propensity", "p", "--policy", "Gated", "--practice", "z"]
+    assert run("evaluate", log, *words) == 1
+    assert "ITEM=WEIGHT for each item, or log, got 'z': the items are a, b, c" in capsys.readouterr().err

@@ -26,4 +26,6 @@ def test_a_delay_is_said_in_the_terminal_on_the_page_and_in_json(
     assert run(*words, "--json") == 0
     assert "delay" not in json.loads(capsys.readouterr().out)
     assert "Rewards come" not in page.read_text()
-    assert run(*words, "--delay", "0") == 2
+    assert run(*words, "--delay", "0", "--json") == 0
+    assert "delay" not in json.loads(capsys.readouterr().out)
+    assert run(*words, "--delay", "-1") == 2

@@ -77,6 +77,7 @@ def test_a_file_that_cannot_be_opened_is_named_without_a_number(
         ("noise must be at least 2", "--noise must be at least 2"),
         ("log.npz: noise must be at least 2", "log.npz: --noise must be at least 2"),
         ("the noise must not change", "the noise must not change"),
+        ("guardrail 'visits': bound must be at least 2", "guardrail 'visits': bound must be at least 2"),
         (
             "offline must have rewards in reward_range (0, 1)",
             "the log must have rewards in --reward-range (0, 1)",

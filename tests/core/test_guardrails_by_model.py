@@ -407,6 +407,15 @@ def test_stored_guardrails_say_bound_and_sums_only_where_they_are_known() -> Non
             "guardrail 'margin': sums must have 4 entries for this log, got 1",
         ),
         (
+            lambda: gated(guardrails=[replace(RAIL, sums=(3.0, 0.0, 0.0, 0.0))]).start(ARMS, LOG),
+            "guardrail 'margin': sums must add up to mean times logged, .*, got 3: `logged_in` takes all",
+        ),
+        (
+            lambda: RAIL.logged_in(None),
+            "log must be an Offline or Moments with the values of margin as rewards, got NoneType",
+        ),
+        (lambda: RAIL.logged_in([1, 2]), "log must be an Offline or Moments .*, got list"),
+        (
             lambda: gated(guardrails=[RAIL.logged_in(many_rows(MARGINS), bound=0.05)]).start(
                 ARMS, many_rows(LOG)
             ),

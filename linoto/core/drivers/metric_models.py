@@ -19,6 +19,7 @@ from linoto.core.offline import Offline
 from linoto.core.protocols import Composition
 from linoto.core.rails import Values, check_logged, share_of
 from linoto.core.tickets import Ticket
+from linoto.core.validation import exact
 
 OF_LOG = ("actions", "gram", "reward_vector")  # what a snapshot has of the reward, and guardrails of the log
 
@@ -45,6 +46,17 @@ def composition_of(composition: Any, rail: Guardrail) -> Any:
     return replace(composition, confidence=confidence, guardrails=(), **parts)
 
 
+def check_sums(rail: Guardrail) -> None:
+    """Refuse sums of arms that contradict the mean of all values."""
+    total, rows = sum(rail.sums or ()), rail.logged or 0
+    expected, largest = float(rail.mean or 0.0) * rows, max(map(abs, rail.reward_range))
+    if abs(total - expected) > 1e-6 * largest * rows:
+        raise ValueError(
+            f"sums must add up to mean times logged, {exact(expected)}, got {exact(total)}: `logged_in` "
+            "takes all of them from a log"
+        )
+
+
 class MetricModels:
     """One driver for each metric that the model pays for: it counts every play, and judges the arms."""
 
@@ -54,11 +66,11 @@ class MetricModels:
 
     @classmethod
     def begin(
-        cls, composition: Any, begin: Callable[[Any, Floats], Any], size: int, rows: int
+        cls, composition: Any, begin: Callable[[Any, Floats], Any], size: int, rows: int, *, of_arms: bool
     ) -> MetricModels | None:
         """`begin` a driver by its composition and the sums of its metric in the log.
 
-        There must be `size` sums, of all the `rows` of the log.
+        There must be `size` sums, of all the `rows` of the log: of each arm, or of values times features.
         """
         drivers = {}
         for place, rail in enumerate(composition.guardrails):
@@ -69,9 +81,13 @@ class MetricModels:
                 check_logged(rail, rows)
                 if sums.size != size:
                     raise ValueError(f"sums must have {size} entries for this log, got {sums.size}")
+                if of_arms:
+                    check_sums(rail)
                 drivers[place] = begin(composition_of(composition, rail), sums)
             except ValueError as error:
-                raise ValueError(f"guardrail {rail.name!r}: {error}") from None
+                raise ValueError(
+                    f"guardrail {rail.name!r}: {str(error).replace(' earns ', ' has ')}"
+                ) from None
         limits = {place: composition.guardrails[place].limits for place in drivers}
         return cls(drivers, limits) if drivers else None
 
@@ -146,7 +162,9 @@ def begin_models_of_arms(driver: Any, actions: Floats) -> None:
         return type(driver).begin(composition, actions, log, rng=rng, coins=None, names=None)
 
     if rails is not None:
-        rails.models = MetricModels.begin(driver.composition, begin, pulls.size, int(pulls.sum()))
+        rails.models = MetricModels.begin(
+            driver.composition, begin, pulls.size, int(pulls.sum()), of_arms=True
+        )
 
 
 def begin_models_of_rounds(driver: Any) -> None:
@@ -162,7 +180,7 @@ def begin_models_of_rounds(driver: Any) -> None:
         return found
 
     if rails is not None:
-        rails.models = MetricModels.begin(driver.composition, begin, moments.d, moments.count)
+        rails.models = MetricModels.begin(driver.composition, begin, moments.d, moments.count, of_arms=False)
 
 
 def prefix_of(place: int) -> str:

@@ -100,6 +100,15 @@ class Damage(NamedTuple):
     why: str
 
 
+def check_new(loop: Loop) -> None:
+    """Refuse what no new loop may be; one that an earlier version made goes on, without a promise."""
+    if NAME.fullmatch(loop.name) is None:
+        raise invalid(f"name must match {NAME.pattern}, got {loop.name!r}")
+    refuted = loop.arms.why_refuted(loop.agent)
+    if refuted:
+        raise invalid(f"policy: {refuted}")
+
+
 class Loops:
     """The loops in memory, each equal to the fold of its events on disk."""
 
@@ -277,11 +286,7 @@ class Loops:
             if existing.is_made_from(loop.asked):
                 return existing, False
             raise Refused(409, "exists", f"loop {name!r} exists with other arms, log, policy or settings")
-        if NAME.fullmatch(name) is None:
-            raise invalid(f"name must match {NAME.pattern}, got {name!r}")
-        refuted = loop.arms.why_refuted(loop.agent)
-        if refuted:  # only here: a loop that an earlier version made goes on, without a promise
-            raise invalid(f"policy: {refuted}")
+        check_new(loop)
         at = self.clock()
         id = sql.insert_loop(connection, name, msgspec.json.encode(spec), at)
         if loop.state.seq:  # added before, in a transaction that was rolled back
