@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -240,7 +241,20 @@ def with_guardrails(
         )
     if log is not None and policy.composed().gate.compares_with_log:
         rails = tuple(log.logged(rail) for rail in rails)
+        warn_of_models(log, [rail for rail in rails if policy.composed().gate.trusts_model_of(rail)])
     return replace(policy, guardrails=rails)
+
+
+def warn_of_models(log: SavedLog, paid: Sequence[Guardrail]) -> None:
+    """That the audit did not look at what these rest on, on stderr: their bounds were said after it."""
+    tested = {rail.name for rail in log.guardrails if rail.bound is not None}
+    for rail in paid if log.verdict is not None else ():
+        if rail.name not in tested:
+            print(
+                f"linoto: warning: the audit did not test a model of {rail.name}, which is to pay now: give "
+                f"--guardrail {rail.name}:bound={rail.bound:g} to linoto audit too",
+                file=sys.stderr,
+            )
 
 
 def with_gate(policy: ComposedPolicy, arguments: argparse.Namespace, *, guarded: bool = False) -> Any:

@@ -71,8 +71,10 @@ def test_a_tolerance_takes_the_metrics_of_the_log_by_the_model_where_they_have_a
     capsys.readouterr()
     asked = ["certificate", stats, "--gate", "tolerance", "--budget", "40", "--bound", "2"]
     assert run(*asked, "--guardrail", "minutes:bound=60", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    found = json.loads(out)
     assert found["certificate"]["holds"] and found["certificate"]["guardrails"][0]["bound"] == 60.0
+    assert "warning: the audit did not test a model of minutes" in err
     assert run(*asked) == (0 if kind == "arms" else 1)
     text = " ".join("".join(capsys.readouterr()).split())
     assert ("minutes at most 600 more than the log" in text) == (kind == "arms")
@@ -259,6 +261,15 @@ def test_a_launch_leads_from_a_column_to_a_loop_that_guards_it(
         assert [(rail.name, rail.budget) for rail in rails] == [("complaint", 20.0)]
     finally:
         service.close()
+
+
+def test_a_model_that_the_audit_has_tested_is_not_warned_of(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stats, rail = str(tmp_path / "stats.npz"), "minutes:lower:range=0..30:budget=600:bound=60"
+    assert run("audit", log, *LOG, "--guardrail", rail, "--save", stats) == 0
+    assert run("certificate", stats, "--gate", "tolerance", "--budget", "40", "--bound", "2") == 0
+    assert "did not test" not in capsys.readouterr().err
 
 
 def test_evaluate_refuses_what_it_would_ignore(log: str, capsys: pytest.CaptureFixture[str]) -> None:
