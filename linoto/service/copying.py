@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
 from linoto.service.storage import expected, sql, sqlite
-from linoto.service.storage.connection import Connection
+from linoto.service.storage.connection import Connection, Row
 from linoto.service.storage.database import new_database, open_exclusively
 from linoto.service.storage.places import Address, Place
 
@@ -27,7 +27,8 @@ def copy(source: Place, target: Place) -> Iterator[str]:
         writing.begin()
         sql.delete_secret(writing)
         for table in sql.TABLES:
-            count = copy_table(reading, writing, table)
+            check = check_keys if table == "decisions" and isinstance(target, Address) else None
+            count = copy_table(reading, writing, table, check)
             if count:
                 yield f"{table}: {count} rows"
         writing.count_on()
@@ -35,13 +36,27 @@ def copy(source: Place, target: Place) -> Iterator[str]:
     yield f"{source} is copied to {target}: {SERVE_ONE}"
 
 
-def copy_table(reading: Connection, writing: Connection, table: str) -> int:
-    """All rows of a table, some at a time: how many."""
+def copy_table(
+    reading: Connection, writing: Connection, table: str, check: Callable[[list[Row]], None] | None = None
+) -> int:
+    """All rows of a table, some at a time, which may be checked: how many."""
     count, rows = 0, sql.all_rows(reading, table)
     while some := list(islice(rows, AT_ONCE)):
+        if check is not None:
+            check(some)
         sql.insert_rows(writing, table, some)
         count += len(some)
     return count
+
+
+def check_keys(decisions: list[Row]) -> None:
+    """Refuse a key that PostgreSQL cannot keep: earlier versions took it on SQLite."""
+    for loop, number, _, _, key, *_ in decisions:
+        if key is not None and "\0" in key:
+            raise ValueError(
+                f"decision {number} of loop number {loop} has a key with U+0000, which PostgreSQL cannot "
+                "keep: prune it first (`linoto db prune`), or stay with SQLite"
+            )
 
 
 @contextmanager

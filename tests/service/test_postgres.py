@@ -278,6 +278,19 @@ def test_a_key_that_postgresql_cannot_keep_is_refused_alone(place: Place) -> Non
         assert decide(service, key="a\u2028\U0001f600'\"\\").decision_id == "1-1"
 
 
+def test_a_copy_names_a_decision_whose_key_cannot_be_kept(address: Address, tmp_path: Path) -> None:
+    """Of an earlier version, which took such keys on SQLite."""
+    path = tmp_path / "x.sqlite"
+    with opened(path) as service:
+        create(service)
+        decide(service, key="a")
+        service.store.write_sync(lambda c: c.execute("UPDATE decisions SET key = ?", ("a\0b",)))
+    with pytest.raises(
+        ValueError, match=r"decision 1 of loop number 1 has a key with U\+0000, which Postgre"
+    ):
+        list(copy(path, address))
+
+
 def test_commands_do_on_postgresql_what_they_do_on_a_file(address: Address, tmp_path: Path) -> None:
     clock = FakeClock()
     with opened(address, clock=clock, snapshot_every=5) as service:
