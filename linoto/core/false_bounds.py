@@ -14,7 +14,6 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence, least_length
-from linoto.core.features.moments import Moments
 from linoto.core.kernels import State
 from linoto.core.one_hot import summed_squares
 from linoto.core.validation import exact, rounded_up
@@ -31,16 +30,16 @@ def at_any_ridge(wanted: bool) -> AbstractContextManager[None]:
 
 
 def contradicts_bound(state: State, confidence: Confidence) -> bool:
-    """Whether some arm's mean is surely larger than a parameter of this length allows."""
-    return bool((bound_excess(state, confidence) > 0).any())
+    """Whether some arm's mean, or all together, are surely larger than a parameter of this length allows."""
+    return bool((bound_excess(state, confidence) > 0).any() or least_of(state, confidence) > confidence.bound)
 
 
 def bound_excess(state: State, confidence: Confidence) -> Floats:
-    """(k,) how far each arm's interval from the log lies beyond bound |a|: by the model, or by itself."""
+    """(k,) how far each arm's interval from the log lies beyond bound |a|; of one-hot arms also by itself."""
     possible = confidence.bound * np.sqrt(summed_squares(state.actions))
     half = float(state.run[0]["radius"]) * state.arms[kernels.WIDTH] + kernels.lifts(state)
     by_model = np.abs(state.arms[kernels.MEAN]) - half - possible
-    if confidence.shift > 0 or not AT_ANY_RIDGE.get():
+    if confidence.shift > 0 or not AT_ANY_RIDGE.get() or state.run[0]["one_hot"] == 0:
         return np.asarray(by_model)
     return np.asarray(np.maximum(by_model, own_least(state, confidence) - possible))
 
@@ -64,18 +63,38 @@ def check_bound(state: State, confidence: Confidence) -> None:
             f"bound must be at least {exact(rounded_up(needed))} for this log, got {exact(bound)}: "
             f"arm {arm} earns more than a parameter of that length allows"
         )
+    check_length(least_of(state, confidence), bound)
 
 
-def least_possible(moments: Moments, confidence: Confidence) -> float:
-    """The length of the shortest parameter that the rows of a log leave possible, if none is above the bound.
+def check_length(least: float, bound: float) -> None:
+    """Refuse a bound below the length that a parameter has at least."""
+    if least > bound:
+        raise ValueError(
+            f"bound must be at least {exact(rounded_up(least))} for this log, got {exact(bound)}: no "
+            "shorter parameter explains its rewards"
+        )
+
+
+def least_of(state: State, confidence: Confidence) -> float:
+    """The length of the shortest parameter that is possible, of arms which share features."""
+    seen = state.arms[kernels.SEEN] > 0
+    if state.run[0]["one_hot"] == 1 or not seen.any():
+        return 0.0
+    arms = state.actions[:, seen].astype(np.float64)
+    gram = (arms * state.arms[kernels.SEEN, seen]) @ arms.T
+    return least_possible(gram, arms @ state.arms[kernels.SUMS, seen], confidence)
+
+
+def least_possible(gram: Floats, vector: Floats, confidence: Confidence) -> float:
+    """The length of the shortest parameter that X'X and X'y of a log leave possible, under this bound.
 
     For every power of ten as ridge l, |estimate - theta|_V <= sigma sqrt(log det(V / l) + 2 log(1 / delta_l))
     + sqrt(l) bound, where the delta_l of all whole powers have a sum below delta.
     """
     if confidence.shift > 0 or not AT_ANY_RIDGE.get():
         return 0.0
-    values, axes = np.linalg.eigh(moments.gram)
-    values, parts = np.maximum(values, 0.0), axes.T @ moments.reward_vector
+    values, axes = np.linalg.eigh(gram)
+    values, parts = np.maximum(values, 0.0), axes.T @ vector
     if values[-1] == 0.0:
         return 0.0
     found, top = 0.0, floor(log10(values[-1]))

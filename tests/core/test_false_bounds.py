@@ -35,6 +35,16 @@ def test_a_false_bound_is_refused_however_false_it_is(bound: float) -> None:
 
 
 @pytest.mark.parametrize("bound", FALSE)
+def test_so_it_is_of_arms_that_share_features(bound: float) -> None:
+    rng = np.random.default_rng(0)
+    arms = rng.standard_normal((30, 4)) / 2
+    log = Offline(pulls=np.full(30, 100), reward_sums=100 * arms @ np.array([1.0, -1.0, 1.0, 1.0]))
+    with pytest.raises(ValueError, match="bound must be at least"):
+        Gated(explorer=LinUCB(), gate=GATE, confidence=assumed(bound)).start(arms, log, rng=0)
+    Gated(explorer=LinUCB(), gate=GATE, confidence=assumed(2.0)).start(arms, log, rng=0)
+
+
+@pytest.mark.parametrize("bound", FALSE)
 def test_so_is_that_of_a_guardrail(bound: float) -> None:
     log = Offline(pulls=[900, 600, 500], reward_sums=[540.0, 300.0, 200.0])
     rail = Guardrail("visits", reward_range=(0, 1), lower_is_better=True, budget=60.0)
@@ -52,7 +62,7 @@ def test_a_true_bound_is_taken() -> None:
     """In all of 100 logs: each would be refused with a probability below delta = 0.05, and far below it."""
     for seed in range(100):
         log, length = rows(seed, 0.5 + 0.05 * seed)
-        assert 0.5 * length < least_possible(log, assumed(length)) <= length
+        assert 0.5 * length < least_possible(log.gram, log.reward_vector, assumed(length)) <= length
         Gated(explorer=LinUCB(), gate=GATE, confidence=assumed(length)).start(log, rng=0)
 
 
@@ -63,4 +73,4 @@ def test_what_an_older_version_took_is_started_as_it_was() -> None:
 
 
 def test_no_log_contradicts_nothing() -> None:
-    assert least_possible(Moments.empty(3), assumed(1e-3)) == 0.0
+    assert least_possible(np.zeros((3, 3)), np.zeros(3), assumed(1e-3)) == 0.0

@@ -33,7 +33,7 @@ from linoto.core.drivers.questions import (
 )
 from linoto.core.drivers.round_states import before_arms, can_be_ordered, know_log, normalised
 from linoto.core.explorers import View, ask_own
-from linoto.core.false_bounds import least_possible
+from linoto.core.false_bounds import check_length, least_possible
 from linoto.core.features.moments import Moments, rows_of
 from linoto.core.features.recipe import Recipe
 from linoto.core.open_rounds import check_awaited
@@ -53,7 +53,7 @@ from linoto.core.rails import Rails, Values
 from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.tickets import Ticket, play_of
-from linoto.core.validation import as_arm, as_floats, exact, rounded_up
+from linoto.core.validation import as_arm, as_floats
 from linoto.core.warm_up import warm_up_context_loop, warm_up_contexts, warm_up_proposals
 
 
@@ -145,12 +145,8 @@ class RoundArms(Driver[Round]):
         if not self.running.by_model:
             return
         least = self.ellipsoid.least_length() if np.linalg.norm(self.theta) > bound else 0.0
-        least = max(least, least_possible(self.moments, self.confidence))
-        if least > bound:
-            raise ValueError(
-                f"bound must be at least {exact(rounded_up(least))} for this log, got {exact(bound)}: no "
-                "shorter parameter explains its rewards"
-            )
+        log = self.moments.gram, self.moments.reward_vector
+        check_length(max(least, least_possible(*log, self.confidence)), bound)
 
     # -- deciding
 
