@@ -19,6 +19,7 @@ from linoto.core.one_hot import summed_squares
 from linoto.core.validation import exact, rounded_up
 from linoto.core.within import within
 
+GROSS = 2.0  # times a bound that a parameter must be longer: a log with a small bias is not refused
 RIDGES = 9  # powers of ten, downwards from the largest eigenvalue of the log
 
 AT_ANY_RIDGE: ContextVar[bool] = ContextVar("AT_ANY_RIDGE", default=True)
@@ -86,7 +87,7 @@ def least_of(state: State, confidence: Confidence) -> float:
 
 
 def least_possible(gram: Floats, vector: Floats, confidence: Confidence) -> float:
-    """The length of the shortest parameter that X'X and X'y of a log leave possible, under this bound.
+    """Half of the length of the shortest parameter that X'X and X'y of a log leave possible under this bound.
 
     For every power of ten as ridge l, |estimate - theta|_V <= sigma sqrt(log det(V / l) + 2 log(1 / delta_l))
     + sqrt(l) bound, where the delta_l of all whole powers have a sum below delta.
@@ -104,4 +105,4 @@ def least_possible(gram: Floats, vector: Floats, confidence: Confidence) -> floa
         noise = confidence.scale * sqrt(float(np.log(spectrum / ridge).sum()) + level)
         radius = noise + sqrt(ridge) * confidence.bound
         found = max(found, least_length(spectrum, parts / spectrum, radius))
-    return found
+    return found / GROSS
