@@ -21,7 +21,6 @@ from linoto.core.within import within
 
 GROSS = 2.0  # times a bound that a parameter must be longer: a log with a small bias is not refused
 RIDGES = 9  # powers of ten, downwards from the largest eigenvalue of the log
-
 AT_ANY_RIDGE: ContextVar[bool] = ContextVar("AT_ANY_RIDGE", default=True)
 
 
@@ -87,10 +86,11 @@ def least_of(state: State, confidence: Confidence) -> float:
 
 
 def least_possible(gram: Floats, vector: Floats, confidence: Confidence) -> float:
-    """Half of the length of the shortest parameter that X'X and X'y of a log leave possible under this bound.
+    """The length of the shortest parameter that X'X and X'y of a log leave possible, if far above the bound.
 
-    For every power of ten as ridge l, |estimate - theta|_V <= sigma sqrt(log det(V / l) + 2 log(1 / delta_l))
-    + sqrt(l) bound, where the delta_l of all whole powers have a sum below delta.
+    Otherwise 0. For every power of ten as ridge l,
+    |estimate - theta|_V <= sigma sqrt(log det(V / l) + 2 log(1 / delta_l)) + sqrt(l) bound,
+    where the delta_l of all whole powers have a sum below delta.
     """
     if confidence.shift > 0 or not AT_ANY_RIDGE.get():
         return 0.0
@@ -105,4 +105,4 @@ def least_possible(gram: Floats, vector: Floats, confidence: Confidence) -> floa
         noise = confidence.scale * sqrt(float(np.log(spectrum / ridge).sum()) + level)
         radius = noise + sqrt(ridge) * confidence.bound
         found = max(found, least_length(spectrum, parts / spectrum, radius))
-    return found / GROSS
+    return found if found > GROSS * confidence.bound else 0.0

@@ -62,7 +62,9 @@ def test_a_true_bound_is_taken() -> None:
     """In all of 100 logs: each would be refused with a probability below delta = 0.05, and far below it."""
     for seed in range(100):
         log, length = rows(seed, 0.5 + 0.05 * seed)
-        assert 0.25 * length < least_possible(log.gram, log.reward_vector, assumed(length)) <= 0.5 * length
+        summed = log.gram, log.reward_vector
+        assert least_possible(*summed, assumed(length)) == 0.0
+        assert 0.5 * length < least_possible(*summed, assumed(length / 10)) <= length
         Gated(explorer=LinUCB(), gate=GATE, confidence=assumed(length)).start(log, rng=0)
 
 

@@ -411,9 +411,8 @@ class FixedArms(Driver[Bools | None]):
         known = as_world(means, draws, self.k, guardrails=self.composition.guardrails, **world)
         if known.bernoulli or known.draws.size:
             check_rewards(self.running.params, *known.extent)
-        if self.is_asked(agent):
-            return ask_in_world(cast(AnyAgent, agent), known)
-        return self.play_compiled(known)
+        asked = self.is_asked(agent)
+        return ask_in_world(cast(AnyAgent, agent), known) if asked else self.play_compiled(known)
 
     def play_compiled(self, world: World) -> Rounds:
         """What these arms play in a world, block by block."""
