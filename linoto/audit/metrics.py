@@ -198,10 +198,8 @@ def look_at_metric(
         delta=delta,
         design=means.design(adaptive=adaptive),
     )
-    valueless, limits = (
-        max(log.offline.total - means.log.offline.total, 0),
-        limits_of_rewards(means.log, known),
-    )
+    limits = limits_of_rewards(means.log, known)
+    valueless = max(log.offline.total - means.log.offline.total, 0)
     return MetricFindings(
         guardrail=rail,
         means=means,

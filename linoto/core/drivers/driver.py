@@ -456,9 +456,9 @@ class Driver(ABC, Generic[Q]):
     def certified(self) -> Certificate:
         """What is guaranteed, before the first round."""
         found, rails = certify(self.situation()), self.running.rails
-        return (
-            replace(found, delta=self.confidence.delta, **promised_of(rails, self.gate)) if rails else found
-        )
+        if not rails:
+            return found
+        return replace(found, delta=self.confidence.delta, **promised_of(rails, self.gate))
 
     @abstractmethod
     def situation(self) -> Situation:
