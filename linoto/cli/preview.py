@@ -68,20 +68,36 @@ def add_preview(commands: Commands) -> None:
     )
     add_stats_and_policy(preview)
     add_audited(preview)
+    add_grids(preview)
+    add_horizon(preview)
+    preview.add_argument(
+        "--limit", type=above_zero, metavar="LOSS", help="the most you can afford to lose, in all rounds"
+    )
+    add_worlds(preview)
+    add_practice(preview)
+    preview.add_argument("--unit", help="what rewards are counted in, as clicks or EUR")
+    add_engine(preview, jobs="plays at a time")
+    preview.add_argument("--out", type=file_to_write, default=Path("linoto-preview.html"), help="the page")
+    add_json(preview)
+    preview.set_defaults(run=run_preview, refuse=preview.error)
+
+
+def add_grids(preview: argparse.ArgumentParser) -> None:
+    """What is tried: one of the amounts that a gate may have."""
     group = preview.add_mutually_exclusive_group()
     group.add_argument("--budget-grid", type=grid, metavar="LIST", help="loss budgets to try, as 20,50,100")
     group.add_argument(
         "--epsilon-grid", type=grid, metavar="LIST", help="tolerances to try, as 0.01,0.02,0.05"
     )
     group.add_argument("--alpha-grid", type=grid, metavar="LIST", help="the same for LinOtO and Budget gates")
-    add_horizon(preview)
+
+
+def add_worlds(preview: argparse.ArgumentParser) -> None:
+    """In which worlds it is tried, and when it is told of rewards there."""
     preview.add_argument(
         "--worlds",
         type=positive,
         help="plausible worlds to play in (default: 30, fewer where many features make it slow)",
-    )
-    preview.add_argument(
-        "--limit", type=above_zero, metavar="LOSS", help="the most you can afford to lose, in all rounds"
     )
     preview.add_argument(
         "--prior",
@@ -111,12 +127,6 @@ def add_preview(commands: Commands) -> None:
         help="rewards, and values of guardrails, are known so many rounds after the decision (default: at "
         "once); until then they count at their worst, or not at all",
     )
-    add_practice(preview)
-    preview.add_argument("--unit", help="what rewards are counted in, as clicks or EUR")
-    add_engine(preview, jobs="plays at a time")
-    preview.add_argument("--out", type=file_to_write, default=Path("linoto-preview.html"), help="the page")
-    add_json(preview)
-    preview.set_defaults(run=run_preview, refuse=preview.error)
 
 
 def run_preview(arguments: argparse.Namespace) -> None:

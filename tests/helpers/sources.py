@@ -20,11 +20,19 @@ class Source(NamedTuple):
     names: set[str]  # of variables, attributes, classes, functions and imports
     texts: list[str]  # but for docstrings
     parameters: list[ast.arg]
+    functions: list[Function]
+
+
+class Function(NamedTuple):
+    """How long a function is."""
+
+    name: str
+    lines: int  # after its signature and its docstring
 
 
 def source_of(text: str) -> Source:
     """What a program is made of."""
-    found = Source([], set(), [], [])
+    found = Source([], set(), [], [], [])
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(text)):  # what is outside comes first
         if isinstance(node, DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr):
@@ -47,6 +55,9 @@ def note(node: ast.AST, found: Source, docstrings: set[int]) -> None:
         found.imported.extend(("", alias.name) for alias in node.names)
     elif isinstance(node, ast.arguments):
         found.parameters.extend((*node.posonlyargs, *node.args, *node.kwonlyargs))
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        begins = (ast.get_docstring(node) and node.body[0].end_lineno) or node.body[0].lineno - 1
+        found.functions.append(Function(node.name, (node.end_lineno or 0) - begins))
 
 
 @cache

@@ -43,10 +43,9 @@ def make_decision(
     control = control_play(loop, question, served) if has_control else None
     in_control = control is not None and loop.draws.control_group(number) < state.holdback
     played = control.decision if control is not None and in_control else served
-    likely = None
-    if not (restored and explores and is_unsure(loop, proposal)):
-        explored = asked if explores and not closed else None
-        likely = propensity_of(loop, played.arm, served, question, proposal, explored)
+    explored = asked if explores and not closed else None
+    unsure = restored and explores and is_unsure(loop, proposal)
+    likely = None if unsure else propensity_of(loop, played.arm, served, question, proposal, explored)
     if control is not None and likely is not None:
         likely = (1 - state.holdback) * likely + state.holdback * control.weights.get(played.arm, 0.0)
     compared = control is not None and state.mode == "live"
