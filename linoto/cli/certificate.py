@@ -8,7 +8,7 @@ from typing import Any
 
 from linoto.cli.log_options import add_guardrails
 from linoto.cli.outputs import add_horizon
-from linoto.cli.policy_options import add_amounts, add_stats_and_policy, read_policy
+from linoto.cli.policy_options import add_amounts, add_arms_of_stats, add_stats_and_policy, read_policy
 from linoto.cli.stats_file import (
     FILE_HELP,
     assumption_facts,
@@ -36,6 +36,7 @@ def add_certificate(commands: Commands) -> None:
         "  linoto certificate log.json --policy LinOtO --alpha 0.01",
     )
     add_stats_and_policy(certificate)
+    add_arms_of_stats(certificate)
     add_amounts(certificate)
     add_guardrails(certificate)
     add_horizon(certificate)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from linoto.cli.database_option import add_database, service_needed
 from linoto.cli.log_options import add_guardrails
-from linoto.cli.policy_options import add_amounts, add_stats_and_policy, read_policy
+from linoto.cli.policy_options import add_amounts, add_arms_of_stats, add_stats_and_policy, read_policy
 from linoto.cli.stats_file import (
     FILE_HELP,
     add_practice,
@@ -59,6 +59,7 @@ def add_create(commands: Commands) -> None:
     )
     create.add_argument("name", metavar="NAME", help="of the loop, in addresses")
     add_stats_and_policy(create)
+    add_arms_of_stats(create)
     add_amounts(create)
     add_guardrails(create)
     add_loop_options(create)

@@ -51,6 +51,16 @@ def add_stats_and_policy(command: Parser) -> None:
     add_promise(command)
 
 
+def add_arms_of_stats(command: Parser) -> None:
+    """The features of the arms, apart from STATS."""
+    command.add_argument(
+        "--arms",
+        metavar="ARMS",
+        help="the features of the arms, where STATS has none: a table with an id first, or an .npy array",
+    )
+    command.add_argument("--no-intercept", action="store_true", help="no constant feature beside ARMS")
+
+
 def add_gate(command: Parser) -> None:
     """What Gated compares with."""
     command.add_argument(

@@ -54,7 +54,7 @@ def read_statistics(arguments: argparse.Namespace) -> Statistics:
         return paper_statistics(arguments.seed)
     path = Path(arguments.stats)
     try:
-        found = as_log(read_entries(path))
+        found = as_log(read_entries(path), arms_in_file(arguments))
     except OSError as error:
         raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
     except ValueError as error:
@@ -114,11 +114,22 @@ def read_json(path: Path) -> Mapping[str, Any]:
     return data
 
 
-def as_log(data: Mapping[str, Any]) -> SavedLog:
-    """Checked arms, log and names: what an audit saved, or somebody's own numbers."""
+def arms_in_file(arguments: argparse.Namespace) -> ArmTable | None:
+    """The arms in ARMS, where they were named apart from the statistics."""
+    if arguments.arms is None:
+        return None
+    from linoto.logs.read import read_arms
+
+    return read_arms(arguments.arms, intercept=not arguments.no_intercept)
+
+
+def as_log(data: Mapping[str, Any], own: ArmTable | None = None) -> SavedLog:
+    """Checked arms, log and names: what an audit saved, or somebody's own numbers and maybe arms."""
     from linoto.core.offline import Offline, as_offline
     from linoto.logs.saved import SavedLog, read_saved
 
+    if own is not None and ("header" in data or data.get("actions") is not None):
+        raise ValueError("--arms must be left out: STATS has the features of its arms")
     if "header" in data:
         return read_saved(data)
     for name in REQUIRED:
@@ -130,7 +141,12 @@ def as_log(data: Mapping[str, Any]) -> SavedLog:
     )
     if log.total == 0:
         raise ValueError("pulls must hold at least one reward, got an empty log")
-    arms = arms_of(data.get("actions"), data.get("names"), len(log.pulls))
+    k, names = len(log.pulls), data.get("names")
+    arms = own or arms_of(data.get("actions"), names, k)
+    if len(arms.names) != k:
+        raise ValueError(f"pulls must be of the {len(arms.names)} arms in ARMS, got {k}")
+    if own is not None and names is not None and own.names != as_arm_names(names, k):
+        raise ValueError("names must be those of ARMS in its order, or be left out, got others")
     return SavedLog(arms=arms, offline=as_offline(log, len(arms.names)))
 
 

@@ -19,6 +19,7 @@ from linoto.core.drivers.questions import Features
 from linoto.core.explorers import Rule
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Gate
+from linoto.core.names import Names
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.playing import Rounds
@@ -48,7 +49,7 @@ class Agent:
     rule: Rule
     against: str  # what a promise is compared with
     ellipsoid: Ellipsoid  # the confidence set of the parameter, C_t of eq. (2)
-    names: tuple[str, ...] | None  # of the arms, or of the recipe's items
+    names: Names | None  # of the arms, or of the recipe's items
     changes: tuple[Any, ...]  # of the arms so far
     change_texts: tuple[str, ...]  # the same for people
 

@@ -22,6 +22,7 @@ from linoto.core.explorers import rule_of
 from linoto.core.gates import Gate
 from linoto.core.hints import amount, shortened_list
 from linoto.core.kernels import State
+from linoto.core.names import Names
 from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms
 from linoto.core.validation import MANY_ARMS, as_arm, as_arms, as_floats, exact, is_number
@@ -93,7 +94,7 @@ def as_new_actions(actions: npt.ArrayLike, d: int) -> Floats:
     return new
 
 
-def names_with(names: tuple[str, ...] | None, new: Sequence[str] | None, j: int) -> tuple[str, ...] | None:
+def names_with(names: Names | None, new: Sequence[str] | None, j: int) -> Names | None:
     """The names of all arms; a name is never given twice, not even that of a removed arm."""
     if (names is None) != (new is None):
         wanted = (
@@ -309,7 +310,7 @@ def amended(
     )
 
 
-def text_of(change: ArmChange[int], names: tuple[str, ...] | None) -> str:
+def text_of(change: ArmChange[int], names: Names | None) -> str:
     """A change for people: which arms, and what practice and the promise are since then.
 
     >>> text_of(ArmChange(round=7, removed=(1,), left=0.75), ("red", "blue"))

@@ -54,6 +54,8 @@ def text_of(value: Any) -> str:
         text = f"{value:f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     text = str(value)
+    if "." not in text:
+        return text
     whole = re.fullmatch(WHOLE_TEXT, text)
     return whole[1] if whole else text
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.confidence import Confidence, check_confidence
 from linoto.core.designs import Design, optimal_design, sparse_design
+from linoto.core.names import Names
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions, as_arm, as_names, as_reward, check_choice, generator_for
 
@@ -70,9 +71,7 @@ class OOPE:
 class OOPEAgent:
     """Pulls the arms of a phase, then drops those that are too far below the best."""
 
-    def __init__(
-        self, *, policy: OOPE, actions: Floats, offline: Offline, names: tuple[str, ...] | None
-    ) -> None:
+    def __init__(self, *, policy: OOPE, actions: Floats, offline: Offline, names: Names | None) -> None:
         self.policy, self.actions, self.offline, self.names = policy, actions, offline, names
         confidence = policy.confidence or Confidence()
         k, d = actions.shape

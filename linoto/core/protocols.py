@@ -14,6 +14,7 @@ from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Gate
 from linoto.core.guardrail import Guardrail
+from linoto.core.names import Names
 from linoto.core.offline import Offline
 
 
@@ -43,7 +44,7 @@ class ArmsOfLog(Protocol):
     def actions(self) -> Floats: ...  # (k, d)
 
     @property
-    def names(self) -> tuple[str, ...]: ...
+    def names(self) -> Names: ...
 
 
 class FeaturesOfLog(Protocol):

@@ -36,6 +36,7 @@ from linoto.core.guardrail import Guardrail
 from linoto.core.item_changes import recipe_after
 from linoto.core.kernels import State
 from linoto.core.learnt import LearntPolicy
+from linoto.core.names import from_stored
 from linoto.core.npz import read_members
 from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms, find_one_hot, is_compact, same_arms
@@ -257,7 +258,7 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
     driver = FixedArms(
         composition=composition,
         running=running_of(header, arrays, composition, params, state),
-        names=None if names is None else tuple(names),
+        names=from_stored(names),
         reward_squares=squares,
         changes=changes,
     )

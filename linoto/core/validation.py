@@ -8,8 +8,10 @@ from math import isfinite
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
+from linoto.core.names import Names, Numbered
 from linoto.core.one_hot import compact_form, in_float64
 
 MANY_ARMS = 4096  # from which on float32 features stay so, and lists of arms pay
@@ -96,11 +98,24 @@ def as_features(value: Any) -> Floats:
     if not stays_float32(value):
         return as_actions(value)
     check_finite(value)
-    if isinstance(value, np.memmap) and value.mode == "r":  # another array may change, even a read-only one
+    if never_changes(value):
         return cast(Floats, value)
     owned = np.array(value, np.float32, order="F")
     owned.flags.writeable = False
     return cast(Floats, owned)
+
+
+def never_changes(value: npt.NDArray[Any]) -> bool:
+    """Whether nobody here can write into an array: a file mapped for reading, or bytes in our order.
+
+    Any other may be made writeable again by who has it, even one that is read-only now.
+    """
+    if isinstance(value, np.memmap):
+        return bool(value.mode == "r")
+    owner: Any = value
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return isinstance(owner, bytes) and value.flags.f_contiguous
 
 
 def as_arm(arm: Any, k: int, name: str = "arm") -> int:
@@ -198,15 +213,14 @@ def as_range(value: Any) -> tuple[float, float]:
     return float(low_high[0]), float(low_high[1])
 
 
-def as_names(names: Sequence[str] | None, k: int) -> tuple[str, ...] | None:
+def as_names(names: Sequence[str] | None, k: int) -> Names | None:
     """One distinct name per arm, or none at all."""
     if names is None:
         return None
-    result = tuple(str(name) for name in names)
-    if len(result) != k or len(set(result)) != k:
-        raise ValueError(
-            f"names must be {k} distinct names, got {len(result)} with {len(set(result))} distinct"
-        )
+    result = names if isinstance(names, Numbered) else tuple(str(name) for name in names)
+    distinct = len(result) if isinstance(result, Numbered) else len(set(result))
+    if len(result) != k or distinct != k:
+        raise ValueError(f"names must be {k} distinct names, got {len(result)} with {distinct} distinct")
     return result
 
 

@@ -9,13 +9,17 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.arrays import Floats
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.cells import is_missing, number_of, text_of
 from linoto.core.hints import nearest, shortened_list
+from linoto.core.names import Names
+from linoto.core.one_hot import in_float64
 from linoto.core.one_hot import one_hot as unit_vectors
-from linoto.core.validation import as_actions, as_arms, check_positive
+from linoto.core.validation import as_actions, as_arms, as_features, check_positive, stays_float32
 from linoto.logs.notation import looks_like_compact_dates, looks_like_dates, other_notation
 from linoto.logs.values import Table, check_columns
+
+MOST_NUMBERS = 200_000_000  # of all features, where effects are added to them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +90,9 @@ class Encoding:
         """(k, d) the actions of these rows. A level never met before is a ValueError that names it."""
         check_columns({column.name: column.name for column in self.columns}, list(table), where)
         rows = len(next(iter(table.values()), ()))
-        blocks = [np.ones((rows, 1))] if self.intercept else []
+        blocks = list[Floats]()
+        if self.intercept:
+            blocks.append(np.ones((rows, 1), np.float32))  # as narrow as the others may be
         for column in self.columns:
             values = table[column.name]
             if column.levels is None:
@@ -94,6 +100,8 @@ class Encoding:
             else:
                 blocks.append(one_hot(values, column.levels, column.name, where))
         features = np.hstack(blocks) if blocks else np.zeros((rows, 0))
+        if not stays_float32(features):
+            features = features.astype(np.float64)
         return np.ascontiguousarray(features if self.scales is None else features * np.array(self.scales))
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,6 +125,8 @@ class Encoding:
 
 def levels_of(values: Sequence[Any], name: str, where: str, *, forced: bool) -> tuple[str, ...] | None:
     """The sorted levels of a category, or None for a column of numbers."""
+    if isinstance(values, np.ndarray) and not forced and np.isfinite(values).all():
+        return None
     for row, value in enumerate(values):
         if is_missing(value):
             raise ValueError(f"{where}, row {row + 1}, column {name!r}: a feature is missing")
@@ -161,6 +171,8 @@ def refuse_dates(value: Any, name: str, where: str) -> NoReturn:
 
 def numbers_of(values: Sequence[Any], name: str, where: str) -> Floats:
     """(k,) finite numbers, or a ValueError that names the row."""
+    if isinstance(values, np.ndarray) and np.isfinite(values).all():
+        return values
     numbers = [number_of(value) for value in values]
     for row, number in enumerate(numbers):
         if number is None or not np.isfinite(number):
@@ -203,15 +215,15 @@ class ArmTable:
     ('intercept', 'size', 'effect of a', 'effect of b')
     """
 
-    names: tuple[str, ...]  # (k,)
-    features: Floats  # (k, d)
+    names: Names  # (k,)
+    features: Floats  # (k, d); float32 of many arms stays so, and a file that is mapped is not copied
     encoding: Encoding
     effects: float | None = None  # scale of the arm effects; None: without
     effects_of: tuple[int, ...] | None = None  # the arms that have one; None: all of them
     notes: tuple[str, ...] = ()  # what was noticed while reading
 
     def __post_init__(self) -> None:
-        features = as_actions(self.features)
+        features = as_features(self.features)
         features.flags.writeable = False
         object.__setattr__(self, "features", features)
         if len(self.names) != len(features):
@@ -276,6 +288,12 @@ class ArmTable:
         alike = arms_alike(self.features)
         if not alike:
             return self
+        k, d = self.features.shape
+        if k * (d + len(alike)) > MOST_NUMBERS:
+            raise ValueError(
+                f"arms must have features that tell them apart, got {len(alike):,} of {k:,} that share "
+                "theirs with another one, too many for an effect each: say that no arm has one (arm_effects)"
+            )
         named = shortened_list([self.names[arm] for arm in alike])
         note = f"some arms have the same features ({named}), so each of these has an effect of its own"
         return replace(self, effects=1.0, effects_of=alike, notes=(*self.notes, note))
@@ -295,7 +313,7 @@ class ArmTable:
     def actions(self) -> Floats:
         """(k, d) or, with arm effects, (k, d + k): one for each arm that has one."""
         if self.effects is None:
-            return as_actions(self.features)
+            return self.features if stays_float32(self.features) else as_actions(self.features)
         return arm_effects(self.features, self.effects, of=self.effects_of)
 
     @property
@@ -308,9 +326,21 @@ class ArmTable:
 
 
 def arms_alike(features: Floats) -> tuple[int, ...]:
-    """The arms that have the same features as another one."""
-    _, place, count = np.unique(features + 0.0, axis=0, return_inverse=True, return_counts=True)
-    return tuple(np.flatnonzero(count[place.ravel()] > 1).tolist())
+    """The arms that have the same features as another one: of those that have the same sum of them."""
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, features.shape[1])
+    sums = np.concatenate([(block * weights).sum(axis=1) for block in in_float64(features)])
+    maybe = np.flatnonzero(repeated(*np.unique(sums, return_inverse=True, return_counts=True)[1:]))
+    if not maybe.size:
+        return ()
+    rows = features[maybe] + 0.0
+    return tuple(
+        maybe[repeated(*np.unique(rows, axis=0, return_inverse=True, return_counts=True)[1:])].tolist()
+    )
+
+
+def repeated(place: Ints, count: Ints) -> Bools:
+    """(n,) which values there are more than once, by where each is among the distinct ones."""
+    return np.asarray(count[place.ravel()] > 1)
 
 
 def arm_effects(actions: npt.ArrayLike, scale: float = 1.0, *, of: Sequence[int] | None = None) -> Floats:
@@ -328,6 +358,15 @@ def arm_effects(actions: npt.ArrayLike, scale: float = 1.0, *, of: Sequence[int]
     check_positive("scale", scale)
     own = scale * np.eye(len(arms))
     return np.hstack([arms, own if of is None else own[:, list(of)]])
+
+
+def named_features(name: str, width: int) -> tuple[str, ...]:
+    """What the numbers of a vector are called.
+
+    >>> named_features("taste", 2)
+    ('taste[0]', 'taste[1]')
+    """
+    return tuple(f"{name}[{place}]" for place in range(width))
 
 
 def names_of(values: Sequence[Any], column: str, where: str) -> tuple[str, ...]:

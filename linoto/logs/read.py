@@ -17,6 +17,7 @@ from linoto.core.features.recipe import Recipe
 from linoto.core.guardrail import Guardrail
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
+from linoto.logs.arm_files import fetch_columns, is_array_file, read_array_file
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import check_arms
 from linoto.logs.asked import MAX_FEATURES, AskedColumns, AskedRecipe, Crosses, LogParts, asked_for
@@ -31,7 +32,6 @@ from linoto.logs.queries import (
     Columns,
     RowRange,
     extent_by_arm,
-    fetch_table,
     introduce_arms,
     reward_ends,
     reward_extent,
@@ -52,7 +52,6 @@ from linoto.logs.sums import (
 from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected, source_name
 from linoto.logs.text_files import UNNAMED
 from linoto.logs.times import describe_cut, time_cut
-from linoto.logs.values import check_columns
 from linoto.logs.where import open_rows
 
 INDEX = rf"{UNNAMED} 1|Unnamed: 0|__index_level_0__"  # as CSV, pandas and Parquet have it
@@ -154,10 +153,18 @@ def read_arms(
 
     Numbers are taken as they are (as text with the marks `decimal` and `thousands`), words are one-hot
     encoded, and the encoding is kept with the table. A column without a name that counts rows is left out.
+    A column with a list of numbers in each row is a feature for each place of it. An .npy file is an array
+    of features, in which float32 stays so, and maybe one of names after it; without names they are the
+    numbers of rows from 0, and without an intercept the file is mapped and not read.
     Without features arms are one-hot. With `arm_effects` every arm has an effect of its own; if that is not
     said, those have one that share their features with another arm.
     """
     notation, where = Notation(decimal, thousands), source_name(source)
+    if is_array_file(source):
+        if id is not None or categorical or normalise:
+            named = "id" if id is not None else "categorical" if categorical else "normalise"
+            raise ValueError(f"{named} must be left out where arms are an array, as in {where}")
+        return read_array_file(Path(source), intercept=intercept, arm_effects=arm_effects)
     with open_source(source, None) as (connection, files):
         refuse_rejected(files)
         table = fetch_columns(connection, files, list(files[0].types))
@@ -168,7 +175,7 @@ def read_arms(
         if key in table:
             table |= fetch_columns(connection, files, [key], key)
     for name in table:
-        if name != key and name not in categorical:
+        if name != key and name not in categorical and not isinstance(table[name], np.ndarray):
             table[name] = notation.read_column(table[name], name, where)
     arms = ArmTable.from_columns(
         table,
@@ -182,25 +189,15 @@ def read_arms(
     return replace(arms, notes=notes + arms.notes)
 
 
-def fetch_columns(
-    connection: Connection, files: Sequence[StagedFile], names: Sequence[str], id: str = ""
-) -> dict[str, Sequence[Any]]:
-    """Columns of all files; one of them as ids are written, where it is named."""
-    table: dict[str, list[Any]] = {name: [] for name in names}
-    for file in files:
-        check_columns({name: name for name in names}, list(file.types), file.name)
-        for name, values in zip(names, fetch_table(connection, file, names, id), strict=True):
-            table[name] += values
-    return dict(table)
-
-
 def without_counter(table: dict[str, Sequence[Any]]) -> tuple[dict[str, Sequence[Any]], tuple[str, ...]]:
     """A table without the index of a data frame: a first column without a name, whose values count rows."""
     first, *others = table
+    if not others or re.fullmatch(INDEX, first) is None:
+        return table, ()
     counted = [text_of(value) for value in table[first]]
     places = range(len(counted))
     counts = any(counted == [str(place + start) for place in places] for start in (0, 1))
-    if not others or not counts or re.fullmatch(INDEX, first) is None:
+    if not counts:
         return table, ()
     note = "the first column of the arms has no name and counts rows, so it was left out: "
     return {name: table[name] for name in others}, (f"{note}ids are in {others[0]!r}",)

@@ -17,6 +17,7 @@ from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.guardrail import Guardrail
+from linoto.core.names import Names, Numbered
 from linoto.core.offline import Offline, as_offline
 from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.verdicts import Findings, findings_of
@@ -130,7 +131,7 @@ class SavedLog(Audited):
         return self.arms.actions
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """(k,) the ids."""
         return self.arms.names
 
@@ -168,7 +169,7 @@ class SavedLog(Audited):
             **more,
         }
         log = self.offline
-        arrays |= {"names": np.array(self.names), "pulls": log.pulls, "reward_sums": log.reward_sums}
+        arrays |= {"names": stored_names(self.names), "pulls": log.pulls, "reward_sums": log.reward_sums}
         if log.reward_squares is not None:
             arrays["reward_squares"] = log.reward_squares
         if self.guardrails:
@@ -260,7 +261,7 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
     else:
         encoding = Encoding.from_dict(header["encoding"])
         arms = ArmTable(
-            names=tuple(map(str, arrays.pop("names"))),
+            names=names_in(arrays.pop("names")),
             features=arrays.pop("actions")[:, : len(encoding.features)],
             encoding=encoding,
             effects=header["effects"],
@@ -268,6 +269,18 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
         )
     offline = as_offline(Offline(**arrays), len(arms.names))
     return SavedLog(arms=arms, offline=offline, confidence=confidence, **found, **audited)
+
+
+def stored_names(names: Names) -> npt.NDArray[Any]:
+    """(k,) the names as an array: of numbered arms, the numbers."""
+    return np.arange(len(names)) if isinstance(names, Numbered) else np.array(names)
+
+
+def names_in(stored: npt.NDArray[Any]) -> Names:
+    """The same read back."""
+    if stored.dtype.kind == "i" and np.array_equal(stored, np.arange(stored.size)):
+        return Numbered(stored.size)
+    return tuple(map(str, stored))
 
 
 def unpack_metrics(

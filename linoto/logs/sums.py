@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linoto.core.arrays import Floats
+from linoto.core.names import Names
 from linoto.core.offline import Offline
 from linoto.engines import Engine, Track, tracked
 from linoto.logs.parts import ask_parts
@@ -72,7 +73,7 @@ class Propensities:
 class SumOptions(NamedTuple):
     """What every part needs to know."""
 
-    ids: tuple[str, ...]
+    ids: Names
     cut: float | None  # rows with a time at or after it are late; None: each part knows
     skip_bad: bool
     part: int = PART  # rows that are summed at a time

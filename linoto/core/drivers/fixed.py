@@ -24,6 +24,7 @@ from linoto.core.drivers.metric_models import begin_models_of_arms
 from linoto.core.explorers import View, ask_own
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import State
+from linoto.core.names import Names, as_stored
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
 from linoto.core.plain_python import is_only_looking, run_once
@@ -54,7 +55,7 @@ class FixedArms(Driver[Bools | None]):
         *,
         composition: Composition,
         running: Running,
-        names: tuple[str, ...] | None = None,
+        names: Names | None = None,
         reward_squares: Floats | None = None,  # (k,) of the log, where known
         changes: tuple[ArmChange[int], ...] = (),
     ) -> None:
@@ -80,7 +81,7 @@ class FixedArms(Driver[Bools | None]):
         *,
         rng: np.random.Generator,
         coins: Coins | None,
-        names: tuple[str, ...] | None,
+        names: Names | None,
     ) -> FixedArms:
         """A fresh one that knows the log and nothing else."""
         params = composition.params(actions, offline)
@@ -583,9 +584,8 @@ class FixedArms(Driver[Bools | None]):
         """What the next decision needs of new arms and features besides the estimate."""
         first, rng = change.added[0], self.running.rng
         if self.gate.throws_coin:
-            rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
-            nothing = Offline.empty(len(change.added))
-            state.arms[rows, first:] = self.gate.practice_bounds(self.confidence, nothing)
+            bounds = self.gate.practice_bounds(self.confidence, Offline.empty(len(change.added)))
+            state.arms[[kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER], first:] = bounds
         if self.rule.draws == kernels.SCORE_DRAWS:
             state.arms[kernels.GIVEN_SCORES, first:] = rng.random(len(change.added))
         elif self.rule.draws == kernels.NORMAL_DRAWS and change.features:
@@ -774,7 +774,7 @@ class FixedArms(Driver[Bools | None]):
     def saved_of(self, state: State) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """What is kept of a state."""
         params = self.running.params[0]
-        header: dict[str, Any] = {"agent": "linear", "names": self.names}
+        header: dict[str, Any] = {"agent": "linear", "names": as_stored(self.names)}
         arrays = lasting_arrays(state, rows_left_out(state, params, self.gate, self.rule, own=self.own))
         squares = self.reward_squares
         if squares is not None and (params["estimates_noise"] or self.gate.reads_squares):

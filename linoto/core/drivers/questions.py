@@ -12,6 +12,7 @@ import numpy.typing as npt
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
 from linoto.core.drivers.order import Order
+from linoto.core.names import Names
 from linoto.core.validation import LARGEST, as_arm, as_floats, as_names, exact
 
 SUMS_TO_ONE = 1e-6  # how far weights may be from it: they come from somebody's floats
@@ -47,7 +48,7 @@ class Round(NamedTuple):
     # (w, n) the features of each from its place on, where all others are 0
     weights: Floats  # (n,) practice's; all 0 where there is none
     offered: int  # k, the arms that may be explored
-    names: tuple[str, ...] | None
+    names: Names | None
     peak: float  # the largest weight: 0 where there is no practice, 1 where it is certain
     d: int
     places: Floats | None = None  # (n,) where the features of each arm begin; None: at the first
@@ -214,7 +215,7 @@ def as_rows(actions: Any) -> Floats:
     return as_floats("actions", actions, ndim=2)
 
 
-def as_practice(practice: Any, k: int, d: int, names: tuple[str, ...] | None) -> tuple[Floats, Floats | None]:
+def as_practice(practice: Any, k: int, d: int, names: Names | None) -> tuple[Floats, Floats | None]:
     """The weights of practice over the arms of a round, and its own action where it is none of them.
 
     An array of length k is weights; a row (1, d), or (d,) where d is not k, is an action.

@@ -36,6 +36,7 @@ from linoto.core.explorers import View, ask_own
 from linoto.core.false_bounds import check_length, least_possible
 from linoto.core.features.moments import Moments, rows_of
 from linoto.core.features.recipe import Recipe
+from linoto.core.names import Names
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import is_only_looking, only_looking, run_once
@@ -742,7 +743,7 @@ class RoundArms(Driver[Round]):
         return float(lower[column]), float(upper[column])
 
     @property
-    def names(self) -> tuple[str, ...] | None:
+    def names(self) -> Names | None:
         """The items of the recipe, where there is one."""
         return getattr(self.features, "items", None)
 

@@ -21,7 +21,8 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import text_of
 from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
 from linoto.core.hints import as_names, nearest, shortened_list
-from linoto.core.validation import as_floats, check_count
+from linoto.core.names import Labelled, Names, Numbered, as_kept, places_of
+from linoto.core.validation import MANY_ARMS, as_floats, check_count
 
 Term = tuple[str, ...]  # the names of the columns whose features are multiplied; (): the intercept
 Arms = Sequence[str] | Mapping[str, Mapping[str, Any]]
@@ -50,7 +51,7 @@ class Recipe:
     """
 
     item: str = "item"  # what the column of items is called
-    items: tuple[str, ...] = ()  # (k,)
+    items: Names = ()  # (k,)
     item_columns: tuple[ItemColumn, ...] = ()
     context: tuple[Column, ...] = ()
     action: tuple[Numeric, ...] = ()  # numbers that come with each arm of a round
@@ -59,15 +60,17 @@ class Recipe:
     intercept: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("items", "item_columns", "context", "action"):
+        for name in ("item_columns", "context", "action"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "items", as_kept(self.items))
         object.__setattr__(self, "crosses", tuple((str(a), str(b)) for a, b in self.crosses))
         for draft in (column for column in self.columns if column.draft):
             raise ValueError(
                 f"column {draft.name!r} must know the values of a log, got a {draft.kind} column that does "
                 "not: read_log(..., columns=[...]) learns it"
             )
-        check_distinct("items", self.items)
+        if not isinstance(self.items, Numbered):
+            check_distinct("items", self.items)
         check_distinct("columns", [*self.labels])
         for column in self.item_columns:
             if len(column.values) != len(self.items):
@@ -96,9 +99,12 @@ class Recipe:
     # -- what the features are ------------------------------------------------------------------------
 
     @cached_property
-    def labels(self) -> dict[str, tuple[str, ...]]:
+    def labels(self) -> dict[str, Sequence[str]]:
         """The names of the features of each column."""
-        items = {self.item: tuple(f"{self.item}={name}" for name in self.items)} if self.items else {}
+        named = Labelled(f"{self.item}=", self.items)
+        items: dict[str, Sequence[str]] = {}
+        if self.items:
+            items[self.item] = named if len(named) >= MANY_ARMS else named[:]
         columns: tuple[Column | ItemColumn, ...] = (*self.item_columns, *self.columns)
         check_distinct("columns", [*items, *(column.name for column in columns)])
         return items | {column.name: column.labels for column in columns}
@@ -146,12 +152,12 @@ class Recipe:
     @cached_property
     def items_as_column(self) -> Category:
         """The items as a column with a level for each."""
-        return Category(name=self.item, levels=self.items)
+        return Category(name=self.item, levels=tuple(self.items))
 
     @cached_property
-    def item_places(self) -> dict[str, int]:
+    def item_places(self) -> Mapping[str, int]:
         """Where an item is."""
-        return {name: place for place, name in enumerate(self.items)}
+        return places_of(self.items)
 
     # -- the features of each item ----------------------------------------------------------------------
 

@@ -1,0 +1,171 @@
+"""Files of very many arms: arrays that are mapped and not read, and columns of numbers without lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.arrays import Floats
+from linoto.core.names import Names, Numbered
+from linoto.core.validation import MANY_ARMS
+from linoto.logs.arms import ArmTable, Column, Encoding, named_features, names_of
+from linoto.logs.queries import fetch_arrays, fetch_table, fetch_tuples
+from linoto.logs.sql_words import quoted
+from linoto.logs.tables import ROW_NUMBER, Connection, StagedFile, scan
+from linoto.logs.values import check_columns
+
+ARRAY = ".npy"
+NUMBERS = ("FLOAT", "DOUBLE")  # DuckDB's types of columns that are read as arrays
+MADE = "an array of arms by features as numpy.save writes it"
+
+
+def is_array_file(source: Any) -> bool:
+    """Whether arms are in a file of numpy."""
+    return isinstance(source, str | Path) and str(source).lower().endswith(ARRAY)
+
+
+def read_array_file(path: Path, *, intercept: bool, arm_effects: bool | None) -> ArmTable:
+    """The arms of an .npy file: a row of features for each, and a second array of names, if it has one.
+
+    Without names they are the numbers of rows from 0. Without an intercept the file is mapped, not read.
+    """
+    features, names = open_array_file(path)
+    if intercept:
+        features = with_constant(features)
+    columns = tuple(Column(name=name) for name in named_features("feature", features.shape[1] - intercept))
+    try:
+        encoding = Encoding(columns=columns, intercept=intercept)
+        arms = ArmTable(names=names, features=features, encoding=encoding)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if arm_effects is None:
+        return arms.with_effects_where_needed()
+    return arms.with_effects() if arm_effects else arms
+
+
+def open_array_file(path: Path) -> tuple[npt.NDArray[Any], Names]:
+    """(k, d) the features, mapped for reading, and the names."""
+    try:
+        with path.open("rb") as file:
+            shape, by_columns, kind = described(file)
+            place = file.tell()
+            file.seek(place + int(np.prod(shape)) * kind.itemsize)
+            rest = file.read(1)
+            names = None if not rest else read_names(file, shape[0], str(path))
+    except OSError as error:
+        raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} must be {MADE}, {error}") from None
+    order = "F" if by_columns else "C"
+    try:
+        features = np.memmap(path, kind, "r", place, shape, order)  # type: ignore[call-overload]
+    except ValueError:
+        raise ValueError(f"{path} must be {MADE}, got a part of one") from None
+    return features, Numbered(shape[0]) if names is None else names
+
+
+def described(file: BinaryIO) -> tuple[tuple[int, int], bool, np.dtype[Any]]:
+    """(shape, whether columns come first, type) of the array that begins here; refuse what is no arms."""
+    try:
+        numpy = np.lib.format
+        first = numpy.read_magic(file) == (1, 0)
+        read = numpy.read_array_header_1_0 if first else numpy.read_array_header_2_0
+        shape, by_columns, kind = read(file)
+    except ValueError:
+        raise ValueError("got something else") from None
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"got one of shape {shape}")
+    if kind not in (np.dtype("<f4"), np.dtype("<f8")):
+        raise ValueError(f"in float32 or float64, got {kind}")
+    return (shape[0], shape[1]), by_columns, kind
+
+
+def read_names(file: BinaryIO, k: int, where: str) -> Names:
+    """The names of k arms, from the second array of a file, of which one byte was read."""
+    file.seek(-1, 1)
+    try:
+        names = np.lib.format.read_array(file, allow_pickle=False)
+    except ValueError:
+        raise ValueError("and names of arms as a second one, got something else after it") from None
+    if names.shape != (k,) or names.dtype.kind not in "USiu":
+        raise ValueError(f"and {k} names as a second one, got {names.dtype} of shape {names.shape}")
+    texts = names.astype(str).tolist()
+    return names_of(texts, "names", where)
+
+
+def with_constant(features: npt.NDArray[Any]) -> Floats:
+    """(k, d + 1) the same with a constant first, in the same type."""
+    made = np.empty((features.shape[0], features.shape[1] + 1), features.dtype, order="F")
+    made[:, 0] = 1.0
+    made[:, 1:] = features
+    return made
+
+
+# -- tables -----------------------------------------------------------------------------------------------
+
+
+def fetch_columns(
+    connection: Connection, files: Sequence[StagedFile], names: Sequence[str], id: str = ""
+) -> dict[str, Sequence[Any]]:
+    """Columns of all files; one of them as ids are written, where it is named.
+
+    Those of numbers are arrays where there are very many rows; of a list in each row, every place is a
+    column.
+    """
+    many = sum(file.rows for file in files) >= MANY_ARMS
+    for file in files:
+        check_columns({name: name for name in names}, list(file.types), file.name)
+    kinds = {name: {file.types[name] for file in files} for name in names if name != id}
+    lists = {name for name, found in kinds.items() if all(map(is_list, found))}
+    arrays = {name: quoted(name) for name, found in kinds.items() if many and found <= set(NUMBERS)}
+    plain = [name for name in names if name not in lists and name not in arrays]
+    table: dict[str, Any] = {**fetch_numbers(connection, files, arrays)}
+    parts = [fetch_table(connection, file, plain, id) for file in files] if plain else []
+    for place, name in enumerate(plain):
+        table[name] = list(chain.from_iterable(part[place] for part in parts))
+    found = dict[str, Sequence[Any]]()
+    for name in names:
+        found |= fetch_vectors(connection, files, name) if name in lists else {name: table[name]}
+    return found
+
+
+def is_list(kind: str) -> bool:
+    """Whether DuckDB says that a column has a list of numbers in each row."""
+    return kind.endswith("]") and kind.count("[") == 1 and kind.partition("[")[0] in NUMBERS
+
+
+def fetch_numbers(
+    connection: Connection, files: Sequence[StagedFile], columns: dict[str, str]
+) -> dict[str, Any]:
+    """(k,) the numbers that SQL says, each under its name; NaN where there is none."""
+    if not columns:
+        return {}
+    said = ", ".join(f"{expression} AS c{place}" for place, expression in enumerate(columns.values()))
+    parts = [
+        fetch_arrays(connection, file, f"SELECT {said} FROM {scan(file.path)} ORDER BY {ROW_NUMBER}")
+        for file in files
+    ]
+    return {
+        name: np.concatenate([np.ma.filled(part[f"c{place}"], np.nan) for part in parts])
+        for place, name in enumerate(columns)
+    }
+
+
+def fetch_vectors(connection: Connection, files: Sequence[StagedFile], name: str) -> dict[str, Any]:
+    """A column of lists as one column for each place, which must be there in every row."""
+    column, widths = quoted(name), set[Any]()
+    for file in files:
+        lengths = f"SELECT DISTINCT len({column}) FROM {scan(file.path)} LIMIT 3"
+        widths |= {width for (width,) in fetch_tuples(connection, file, lengths)}
+    if len(widths) != 1 or None in widths or 0 in widths:
+        got = " and ".join("none" if width is None else f"{width}" for width in sorted(widths, key=str))
+        place = f"{files[0].name}, column {name!r}"
+        raise ValueError(f"{place}: must have as many numbers in every row, got {got}")
+    width = int(widths.pop())
+    places = {label: f"{column}[{place + 1}]" for place, label in enumerate(named_features(name, width))}
+    return fetch_numbers(connection, files, places)
