@@ -108,24 +108,23 @@ class Driver(ABC, Generic[Q]):
     def run_kernel(self, asked: Q, proposal: int) -> None:
         """Let the kernels decide about the arms in the state; a proposal of -1 is left to the explorer."""
 
-    def decided(self, now: tuple[Any, ...], **fields: Any) -> Decision:
-        """The decision that the kernels made last, `now`; `fields` are what only one kind of round knows."""
+    def decided(self, now: tuple[Any, ...], fields: dict[str, Any]) -> Decision:
+        """The decision that the kernels made last, `now`; `fields` are what only one kind of round knows.
+
+        It becomes their owner: every field is written once.
+        """
         rounds, coin_thrown, share, centre, _, explored, source, proposal, _, room = now
         thrown = coin_thrown and self.gate.throws_coin
         if thrown and self.running.rails is not None:
             fields["centres"] = self.running.rails.centres
-        return Decision.of(
-            {
-                **fields,
-                "mode": "explore" if explored else "safe",
-                "source": self.sources[source],
-                "proposal": proposal,
-                "budget": room if self.gate.measures else None,
-                "round": rounds + 1,
-                "control_share": share if thrown else None,
-                "centre": centre if thrown else None,
-            }
-        )
+        fields["mode"] = "explore" if explored else "safe"
+        fields["source"] = self.sources[source]
+        fields["proposal"] = proposal
+        fields["budget"] = room if self.gate.measures else None
+        fields["round"] = rounds + 1
+        fields["control_share"] = share if thrown else None
+        fields["centre"] = centre if thrown else None
+        return Decision.of(fields)
 
     def seen(self, **arms: Any) -> View:
         """What an explorer of the caller's own sees: these arms, and what is the same for all of them."""

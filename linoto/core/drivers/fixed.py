@@ -166,7 +166,8 @@ class FixedArms(Driver[Bools | None]):
         if self.running.rails is not None:
             self.running.rails.measure(run)
         proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
-        if not self.limits_proposals and self.decided_without_all(mask, proposal):
+        unlimited = self.running.rails is None or not self.limits_proposals
+        if unlimited and self.decided_without_all(mask, proposal):
             return
         state, self.accepted = self.running.state, None
         if self.rule.states_chances:
@@ -229,12 +230,13 @@ class FixedArms(Driver[Bools | None]):
 
     def run_kernel(self, asked: Bools | None, proposal: int) -> None:
         running = self.running
-        self.ask_models(asked, proposal)
-        if proposal < 0 and self.limits_proposals and not self.acceptable(asked).all():
-            with self.restricted_to(self.present & self.acceptable(asked)):
-                self.calls.decide(running.params, running.state, -1)
-            best = "arm" if running.run["explored"] and not self.gate.throws_coin else "proposal"
-            running.state.run["coin_thrown"], proposal = 0, int(running.run[best])
+        if running.rails is not None:
+            self.ask_models(asked, proposal)
+            if proposal < 0 and self.limits_proposals and not self.acceptable(asked).all():
+                with self.restricted_to(self.present & self.acceptable(asked)):
+                    self.calls.decide(running.params, running.state, -1)
+                best = "arm" if running.run["explored"] and not self.gate.throws_coin else "proposal"
+                running.state.run["coin_thrown"], proposal = 0, int(running.run[best])
         self.calls.decide(running.params, running.state, proposal)
 
     def compared(self, asked: Bools | None) -> tuple[Floats, Floats]:
@@ -259,15 +261,15 @@ class FixedArms(Driver[Bools | None]):
         """The decision that the kernels made last."""
         now = of_a_decision(self.running.held.run)
         _, _, _, _, arm, _, _, _, fallback, _ = now
-        return self.decided(
-            now,
-            arm=arm,
-            name=self.name_of(arm),
-            fallback=fallback if fallback >= 0 else None,
-            changes=len(self.changes),
-            action=None,  # known without a function that is asked for it
-            practice=None,
-        )
+        fields = {
+            "arm": arm,
+            "name": self.names[arm] if self.names else None,
+            "fallback": fallback if fallback >= 0 else None,
+            "changes": len(self.changes),
+            "action": None,  # known without a function that is asked for it
+            "practice": None,
+        }
+        return self.decided(now, fields)
 
     def name_of(self, arm: int) -> str | None:
         """The name of an arm, where arms have names."""
@@ -640,10 +642,10 @@ class FixedArms(Driver[Bools | None]):
     # -- looking
 
     def interval(self, arm: Any) -> tuple[float, float]:
-        index, running = as_arm(arm, self.k), self.running
+        running, held = self.running, self.running.held
+        index, read = as_arm(arm, held.actions.shape[1]), held.arms.item
         if running.lists is not None:
-            running.lists.meet(running.params, running.held, index)
-        held, read = running.held, running.held.arms.item
+            running.lists.meet(running.params, held, index)
         if kernels.is_shifted(held):
             alone = held._replace(arms=held.arms[:, [index]])
             return read(kernels.LCB, index), bounds_of(alone)[1].item()

@@ -292,13 +292,13 @@ class RoundArms(Driver[Round]):
                 practice = asked.written("practice", compared)
         if explored and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
-        decision = self.decided(
-            now,
-            fallback=fallback if 0 <= fallback < asked.offered else None,
+        fields = {
+            "fallback": fallback if 0 <= fallback < asked.offered else None,
             **asked.named(arm),
             **asked.written("action", arm),
             **practice,
-        )
+        }
+        decision = self.decided(now, fields)
         self.known_vectors = decision, action, vector
         return decision
 

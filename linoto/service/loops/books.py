@@ -131,6 +131,8 @@ class Books(Struct):
         return self.pages[-1]
 
     def _page_of(self, number: int) -> Page:
+        if len(self.pages) == 1 or number < self.pages[1].first:  # rewards that come in order
+            return self.pages[0]
         return self.pages[bisect_right(self.pages, number, key=lambda page: page.first) - 1]
 
     def _merge(self) -> None:

@@ -51,21 +51,21 @@ def make_decision(
     compared = control is not None and state.mode == "live"
     lcb, ucb = agent.bounds(played)
     gain, because = question.explained(agent, played)
-    arm = question.arm
+    arm, favourite, live_arm, fallback = question.arms_of(played, live)
     event = DecisionMade(
         number=number,
-        arm=arm(played.arm),
+        arm=arm,
         mode=played.mode,
         source=played.source,
         round=played.round,
         group="holdback" if in_control or played.source == "control" else played.mode,
         counted=not in_control or loop.counts_control,
         control_chance=state.holdback if compared else None,
-        favourite=arm(live.proposal),
-        fallback=None if live.fallback is None else arm(live.fallback),
+        favourite=favourite,
+        fallback=fallback,
         budget=finite(room),
         loop_mode=state.mode,
-        live_arm=arm(live.arm),
+        live_arm=live_arm,
         live_mode=live.mode,
         propensity=likely,
         lcb=finite(lcb),

@@ -70,7 +70,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
 
         Where the round brought its arms they are counted among those, without any that was gone.
         """
-        known = {
+        known: dict[str, Any] = {
             "arm": self.arm,
             "mode": self.mode,
             "source": "mixture" if self.source == "practice" and self.action is None else self.source,
@@ -81,10 +81,13 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             "control_share": self.control_share,
             "centre": self.centre,
             "centres": None if self.centres is None else tuple(self.centres),
+            "changes": changes,
+            "action": None,
+            "practice": None,
         }
         if self.action is None:
-            known["changes"], known["action"], known["practice"] = changes, None, None
             return Decision.of(known)
+        del known["changes"]
         known["arm"], known["proposal"] = self.place(self.arm, removed), self.place(self.favourite, removed)
         known["fallback"] = None if self.fallback is None else self.place(self.fallback, removed)
         known["action"] = tuple(self.action)

@@ -140,7 +140,7 @@ class Loop(LoopData):
         Not by the agent's round, which a control play that it does not count leaves as it is: everybody can
         read what the explorer wanted in that decision.
         """
-        if self.key is not None and self.is_keyed and self.agent.rule.draws != kernels.NO_DRAWS:
+        if self.agent.rule.draws != kernels.NO_DRAWS and self.key is not None and self.is_keyed:
             self.agent.use_draws(self.key.draws(self.state.decided + 1, into=self.generator))
 
     # -- the fold
@@ -231,14 +231,15 @@ class Loop(LoopData):
 
     def _apply_reward(self, event: RewardRecorded) -> None:
         state = self.state
-        decision, lost = self.pending.pop(event.number), is_lost(self, event)
+        decision, default = self.pending.pop(event.number), event.origin == "default"
+        lost = default and is_lost(self, event)
         play = self._play_of(decision)
         if decision.counted:
             learn = self.agent.lose if lost else self.agent.observe
             learn(play, event.reward)
             state.learned += 1
         moved = close_in_books(self, decision, play, None if lost else event.reward)
-        default, unheard = event.origin == "default", is_unheard(self, event)
+        unheard = default and is_unheard(self, event)
         for totals in self._totals_of(decision):
             totals.add(event.reward, default=default, unheard=unheard)
         chance = decision.control_chance if decision.lift_centre is None else None  # version 0.2 made it

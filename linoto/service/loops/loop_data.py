@@ -130,7 +130,7 @@ class LoopData:
     @property
     def lost(self) -> int:
         """Closed decisions, of those that the promise is about, whose reward nobody knows."""
-        return self.state.counted.closed - self.watch.known(self.state.counted)[0]
+        return self.watch.lost(self.state.counted)
 
     @property
     def ledger(self) -> Ledger | None:

@@ -64,9 +64,9 @@ class Question(ABC):
         """What the agent calls an arm in this round."""
         return arm
 
-    def arm(self, place: int) -> int:
-        """The arm that the agent means."""
-        return place
+    def arms_of(self, played: Decision, live: Decision) -> tuple[int, int, int, int | None]:
+        """The arm that is played, the favourite, that of live mode and the fallback, as the loop has them."""
+        return played.arm, live.proposal, live.arm, live.fallback
 
     @abstractmethod
     def safe_chance(self, agent: LoopAgent, arm: int, served: Decision) -> float:
@@ -173,8 +173,10 @@ class ContextQuestion(Question):
     def place(self, arm: int) -> int:
         return list(self.arms).index(arm)
 
-    def arm(self, place: int) -> int:
-        return self.arms[place]
+    def arms_of(self, played: Decision, live: Decision) -> tuple[int, int, int, int | None]:
+        arms, fallback = self.arms, live.fallback
+        safe = None if fallback is None else arms[fallback]
+        return arms[played.arm], arms[live.proposal], arms[live.arm], safe
 
     def safe_chance(self, agent: LoopAgent, arm: int, served: Decision) -> float:
         weights = self.weights

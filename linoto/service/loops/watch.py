@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import e, exp, expm1, inf, isfinite, log, log1p
 from typing import Any
 
@@ -146,8 +147,12 @@ class Watch:
 
     def known(self, totals: RewardTotals) -> tuple[int, float]:
         """How many rewards are known, and their sum: a lost one is as open as one that has yet to come."""
-        lost = totals.defaults if self.loses_defaults else totals.unheard
+        lost = self.lost(totals)
         return totals.closed - lost, totals.rewards - lost * self.default_reward
+
+    def lost(self, totals: RewardTotals) -> int:
+        """How many rewards of those that are closed nobody knows."""
+        return totals.defaults if self.loses_defaults else totals.unheard
 
     def promise(self, plays: int, closed: int, rewards: float) -> float:
         """log evidence that all plays together earned less than promised.
@@ -168,7 +173,8 @@ class Watch:
 
     def least(self, plays: Any) -> Any:
         """The least that so many plays earn on average by the promise."""
-        low, later = self.reference[0], beyond_first(self.reference[0], self.later, "low", plays)
+        low = self.reference[0]
+        later = beyond_first(low, self.later, "low", plays) if self.later else 0.0
         return plays * (low - (self.per_round or 0.0)) - self.constant + later
 
     def alarm_below(self, closed: Floats, threshold: float) -> Floats | None:
@@ -210,7 +216,7 @@ class Watch:
         """The worst and the best that a reward can have been."""
         return (self.scale.low, self.scale.high) if lost else (reward, reward)
 
-    @property
+    @cached_property
     def threshold(self) -> float:
         """log evidence from which it is an alarm."""
         return -log(self.error)

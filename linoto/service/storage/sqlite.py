@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -47,7 +48,7 @@ class FileConnection(sqlite3.Connection):
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
-        self._appended: dict[Table, list[Row]] = {}
+        self._appended: defaultdict[Table, list[Row]] = defaultdict(list)
 
     def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
         """One statement, which sees what was appended before."""
@@ -67,7 +68,7 @@ class FileConnection(sqlite3.Connection):
         return super().total_changes + sum(map(len, self._appended.values()))
 
     def _insert(self) -> None:
-        waiting, self._appended = self._appended, {}
+        waiting, self._appended = self._appended, defaultdict(list)
         try:
             for table, rows in waiting.items():
                 whole = len(rows) - len(rows) % TOGETHER
@@ -84,10 +85,7 @@ class FileConnection(sqlite3.Connection):
 
     def append(self, table: Table, row: Row) -> None:
         """One more row."""
-        rows = self._appended.get(table)
-        if rows is None:
-            rows = self._appended[table] = []
-        rows.append(row)
+        self._appended[table].append(row)
 
     def commit(self) -> None:
         """On disk when this returns."""
@@ -96,7 +94,7 @@ class FileConnection(sqlite3.Connection):
 
     def rollback(self) -> None:
         """Undo the transaction."""
-        self._appended = {}
+        self._appended.clear()
         super().rollback()
 
     def recall(self, loop: int, key: str) -> Answered | None:

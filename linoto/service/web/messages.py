@@ -104,7 +104,7 @@ def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
         expires_at=event.expires_at,
         loop_mode=event.loop_mode,
         holdback=event.group == "holdback",
-        reason=reason(event, loop),
+        reason=None if event.context is None else reason(event, loop),
         because=event.because,
     )
 
