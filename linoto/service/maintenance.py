@@ -17,6 +17,7 @@ from linoto.service.loops.records import (
     check_tables,
     insert,
     keep_promise,
+    raise_wrong,
     recover,
     why_unreadable,
 )
@@ -163,10 +164,20 @@ def create_loop(path: Place, name: str, spec: LoopSpec, clock: Clock = time.time
 
 
 def rebuild(path: Place) -> Iterator[str]:
-    """Replay every loop from its beginning, and keep the result as its snapshot."""
+    """Replay every loop from its beginning, and keep the result as its snapshot.
+
+    One that cannot be replayed is left as it is; at last ValueError, where there are such.
+    """
+    wrong = dict[str, str]()
     with open_exclusively(path) as connection:
-        for row in sql.all_loops(connection):
-            loop = recover(connection, row, from_scratch=True)
+        rows = sql.all_loops(connection)
+        for row in rows:
+            try:
+                loop = recover(connection, row, from_scratch=True)
+            except UNREADABLE as error:
+                wrong[row[1]] = why_unreadable(row[1], error)
+                yield f"{row[1]}: NOT REPLAYED: {wrong[row[1]]}"
+                continue
             connection.begin()
             sql.delete_snapshots(connection, loop.id)
             sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
@@ -174,6 +185,7 @@ def rebuild(path: Place) -> Iterator[str]:
             keep_promise(connection, loop)
             connection.commit()
             yield f"{loop.name}: replayed {loop.state.seq - sql.base_seq(connection, loop.id)} events"
+    raise_wrong(wrong, len(rows), "were not replayed")
 
 
 def migrate(path: Place, scripts: dict[int, str] = schema.MIGRATIONS, target: int = schema.VERSION) -> str:
@@ -211,11 +223,7 @@ def check(path: Place) -> Iterator[str]:
                 wrong[row[1]] = why_unreadable(row[1], error)
                 line = f"{row[1]}: NOT OK: {wrong[row[1]]}"
             yield line
-        if len(wrong) > 1:
-            many = f"{len(wrong)} of {len(rows)} loops"
-            raise ValueError(f"{many} are not as they should be: {', '.join(wrong)}")
-        for why in wrong.values():
-            raise ValueError(why)
+        raise_wrong(wrong, len(rows), "are not as they should be")
         if note is not None:
             expected.check(note, noted, {})
 

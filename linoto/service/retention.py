@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from linoto.service.loops.records import UNREADABLE, apply_events, recover, restored, why_unreadable
+from linoto.service.loops.records import (
+    UNREADABLE,
+    LeftOutError,
+    apply_events,
+    raise_wrong,
+    recover,
+    restored,
+    why_unreadable,
+)
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection, Row
 from linoto.service.storage.database import open_database, open_exclusively
@@ -74,19 +82,25 @@ def prune(
                 with open_database(path, wait=PATIENCE) as writing:
                     prune_loop(reading, writing, base, now, sleep, batch)
             yield f"{base.name}: {'would prune' if dry_run else 'pruned'} {line}"
-    if len(wrong) > 1:
-        raise ValueError(f"{len(wrong)} of {len(rows)} loops were not pruned: {', '.join(wrong)}")
-    for why in wrong.values():
-        raise ValueError(why)
+    raise_wrong(wrong, len(rows), "were not pruned")
 
 
 def prune_and_shrink(path: Place, *, before: float, now: float, loop: str | None = None) -> Iterator[str]:
-    """The same for a database that no server uses, and the space goes back to the file system."""
+    """The same for a database that no server uses, and the space goes back to the file system.
+
+    Also where a loop was left out: what is free is free.
+    """
+    failed: LeftOutError | None = None
     with open_exclusively(path) as connection:
-        yield from prune(path, before=before, now=now, loop=loop, sleep=lambda _: None)
+        try:
+            yield from prune(path, before=before, now=now, loop=loop, sleep=lambda _: None)
+        except LeftOutError as error:
+            failed = error
         size = connection.size()
         connection.shrink()
         yield f"{path}: {size / 1e6:.1f} MB are now {connection.size() / 1e6:.1f} MB"
+    if failed is not None:
+        raise failed
 
 
 def base_at(connection: Connection, row: Row, before: float) -> Base | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from linoto.service.storage.places import Address
 REQUIRED = os.environ.get("TEST_POSTGRES") == "required"
 MEMORY = Path("/dev/shm")
 NUMBERS = count(1)
+FOLLOWERS = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'"
 
 
 @cache
@@ -51,20 +53,17 @@ class Cluster:
         if os.getuid() == 0:
             account = pwd.getpwnam("postgres")
             os.chown(folder, account.pw_uid, account.pw_gid)
-        options = (
-            "-D",
-            str(self.data),
-            "-U",
-            "linoto",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "--no-sync",
-        )
-        subprocess.run(as_its_user(str(bin / "initdb"), *options), check=True, capture_output=True)
+        self.make()
         self.process = self.start()
+
+    def make(self) -> None:
+        """Its files."""
+        self.call("initdb", "-A", "trust", "-E", "UTF8", "--locale=C", "-U", "linoto", "--no-sync")
+
+    def call(self, program: str, *words: str) -> None:
+        """One of its programs, about its files."""
+        command = as_its_user(str(self.bin / program), "-D", str(self.data), *words)
+        subprocess.run(command, check=True, capture_output=True)
 
     def start(self) -> subprocess.Popen[bytes]:
         """The server itself, until it takes connections."""
@@ -87,6 +86,11 @@ class Cluster:
         os.kill(pid, 3)  # SIGQUIT: an immediate shutdown
         self.process.wait()
 
+    def kill(self) -> None:
+        """As a machine that is gone: all its processes at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
     def psql(self, database: str, statement: str) -> subprocess.CompletedProcess[str]:
         """Whatever somebody else does in a database."""
         words = [str(self.bin / "psql"), "-h", str(self.folder), "-U", "linoto", "-d", database]
@@ -106,6 +110,41 @@ class Cluster:
         self.psql("postgres", f"DROP DATABASE IF EXISTS {name_of(address)} WITH (FORCE)")
 
 
+class Standby(Cluster):
+    """A second server that follows a first one, and may be told to take its place."""
+
+    def __init__(self, folder: Path, primary: Cluster, *, synchronous: bool) -> None:
+        self.primary = primary
+        super().__init__(folder, primary.bin)
+        if synchronous:  # a commit waits until it is here, too
+            primary.psql("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'")
+            primary.psql("postgres", "SELECT pg_reload_conf()")
+        wanted, end = "sync" if synchronous else "async", time.monotonic() + 60
+        while primary.psql("postgres", FOLLOWERS).stdout.strip() != wanted:
+            assert time.monotonic() < end, (folder / "log").read_text()
+            time.sleep(0.05)
+
+    def make(self) -> None:
+        """Those of the first one."""
+        source = ("-h", str(self.primary.folder), "-U", "linoto")
+        self.call("pg_basebackup", "-R", "-X", "stream", "-c", "fast", "--no-sync", *source)
+
+    def stop_following(self) -> None:
+        """What is committed from now on is not here."""
+        self.psql("postgres", "ALTER SYSTEM SET primary_conninfo = ''")
+        self.psql("postgres", "SELECT pg_reload_conf()")
+        while self.primary.psql("postgres", FOLLOWERS).stdout.strip():
+            time.sleep(0.05)
+
+    def promote(self) -> None:
+        """Be the one that writes."""
+        self.call("pg_ctl", "promote", "-w")
+
+    def both(self, address: Address) -> Address:
+        """A database of the first one, wherever it can be written."""
+        return Address(f"{address.url},{self.folder}&target_session_attrs=read-write")
+
+
 @contextmanager
 def cluster() -> Iterator[Cluster]:
     """A server, or a loud word that there is none."""
@@ -116,10 +155,28 @@ def cluster() -> Iterator[Cluster]:
         if REQUIRED:
             pytest.fail(reason)
         pytest.skip(reason)
-    root = MEMORY if os.access(MEMORY, os.W_OK) else None
-    with TemporaryDirectory(prefix="linoto-pg-", dir=root, ignore_cleanup_errors=True) as folder:
-        server = Cluster(Path(folder), bin)
+    with folder_in_memory() as folder:
+        server = Cluster(folder, bin)
+        try:
+            yield server
+        finally:
+            if server.process.poll() is None:
+                server.stop()
+
+
+@contextmanager
+def standby_of(primary: Cluster, *, synchronous: bool) -> Iterator[Standby]:
+    """A server that follows another one."""
+    with folder_in_memory() as folder:
+        server = Standby(folder, primary, synchronous=synchronous)
         try:
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def folder_in_memory() -> Iterator[Path]:
+    root = MEMORY if os.access(MEMORY, os.W_OK) else None
+    with TemporaryDirectory(prefix="linoto-pg-", dir=root, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

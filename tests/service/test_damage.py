@@ -12,9 +12,12 @@ from litestar.testing import TestClient
 
 from linoto.cli import main
 from linoto.service.errors import Refused
+from linoto.service.loops.records import kept_promise
 from linoto.service.maintenance import check, rebuild
+from linoto.service.retention import prune_and_shrink
+from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection
-from linoto.service.storage.database import open_exclusively
+from linoto.service.storage.database import open_database, open_exclusively
 from linoto.service.storage.places import Address, Place
 
 
@@ -88,12 +91,54 @@ def test_a_check_computes_the_promise_that_is_kept_and_a_rebuild_mends_it(
         execute(any_place, "INSERT INTO bases SELECT loop, seq, books, agent, 0.0 FROM snapshots")
     with open_exclusively(any_place) as connection:
         kept = connection.execute("SELECT certificate FROM promises WHERE loop = 1").fetchone()[0]
-    wrong = {key: 0.123 if isinstance(value, float) else value for key, value in json.loads(kept).items()}
-    execute(any_place, "UPDATE promises SET certificate = ? WHERE loop = 1", json.dumps(wrong))
+    seal, text = kept.split(" ", 1)
+    wrong = {key: 0.123 if isinstance(value, float) else value for key, value in json.loads(text).items()}
+    altered = f"{seal} {json.dumps(wrong)}"
+    execute(any_place, "UPDATE promises SET certificate = ? WHERE loop = 1", altered)
     with pytest.raises(ValueError, match=r"'bad': the promise that was kept .* `linoto db rebuild`"):
         list(check(any_place))
+    with opened(any_place) as service:  # a start does not believe it either
+        bad, good = (service.loops.get(name).first_certificate for name in ("bad", "good"))
+        assert bad == good
+    execute(any_place, "UPDATE promises SET certificate = ? WHERE loop = 1", altered)
     list(rebuild(any_place))
     assert len(list(check(any_place))) == 3
+
+
+def test_a_promise_that_nobody_changed_is_not_computed_again(any_place: Place) -> None:
+    make_two(any_place)
+    with open_database(any_place, readonly=True) as connection:
+        secret = sql.secret_of(connection)[0]
+        assert kept_promise(connection, 1, secret) is not None
+        assert kept_promise(connection, 1, b"another database") is None
+    execute(any_place, "UPDATE promises SET certificate = (SELECT certificate FROM promises WHERE loop = 1)")
+    with open_database(any_place, readonly=True) as connection:
+        assert kept_promise(connection, 2, secret) is None  # it is that of the other loop
+
+
+def test_a_rebuild_goes_on_after_a_loop_that_cannot_be_replayed(
+    any_place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_two(any_place)
+    execute(any_place, "UPDATE events SET body = ? WHERE loop = 1 AND seq = 2", b"{")
+    execute(any_place, "DELETE FROM snapshots WHERE loop = 2")
+    assert main(["db", "rebuild", "--db", str(any_place)]) == 1
+    said = capsys.readouterr()
+    assert "bad: NOT REPLAYED: loop 'bad', event 2 is damaged" in said.out
+    assert "good: replayed 3 events" in said.out and "loop 'bad', event 2" in said.err
+    with open_database(any_place, readonly=True) as connection:
+        kept = connection.execute("SELECT loop FROM snapshots ORDER BY loop").fetchall()
+    assert {row[0] for row in kept} == {1, 2}  # that of the damaged one stays, too
+
+
+def test_a_file_shrinks_also_where_a_loop_was_left_out(place: Place) -> None:
+    make_two(place)
+    execute(place, "UPDATE events SET body = ? WHERE loop = 1 AND seq = 2", b"{")
+    lines = list[str]()
+    with pytest.raises(ValueError, match="'bad', event 2 is damaged"):
+        for line in prune_and_shrink(place, before=2e9, now=2e9):
+            lines.append(line)
+    assert lines[0].startswith("bad: NOT PRUNED") and "MB are now" in lines[-1]
 
 
 MADE = "loop 'bad' cannot be made from its spec: "

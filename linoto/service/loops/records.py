@@ -21,6 +21,7 @@ from linoto.service.loops.events import (
     MetricsRecorded,
     RewardRecorded,
 )
+from linoto.service.loops.keys import keyed
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.loop_data import Unmeasured
 from linoto.service.loops.restores import skipped_by
@@ -69,7 +70,7 @@ def restored(
         agent = arms.restore(saved[2], spec)
         if agent is None or agent.policy != policy:
             raise ValueError("it must have the policy and arms of the loop, got others")
-        promised = None if computed else kept_promise(connection, id)
+        promised = None if computed else kept_promise(connection, id, parts["secret"])
         known = None if promised is None else (agent, promised)
         loop = Loop.fresh(name, spec, known=known, **parts)
         loop.restore(saved[1], agent)
@@ -120,18 +121,37 @@ def why_unreadable(name: str, error: Exception) -> str:
     return why if repr(name) in why else f"loop {name!r} cannot be read: {why}; {RESTORE}"
 
 
+class LeftOutError(ValueError):
+    """Something was done for all loops but some."""
+
+
+def raise_wrong(wrong: dict[str, str], loops: int, what: str) -> None:
+    """Fail, at the end, for loops that were left out, by name and why; `what` is said of several."""
+    if len(wrong) > 1:
+        raise LeftOutError(f"{len(wrong)} of {loops} loops {what}: {', '.join(wrong)}")
+    for why in wrong.values():
+        raise LeftOutError(why)
+
+
 def keep_promise(connection: Connection, loop: Loop) -> None:
     """What was promised before the first decision, so that the next start need not compute it."""
-    sql.put_promise(connection, loop.id, __version__, json.dumps(loop.first_certificate.to_dict()))
+    text = json.dumps(loop.first_certificate.to_dict())
+    seal = seal_of(sql.secret_of(connection)[0], loop.id, text)
+    sql.put_promise(connection, loop.id, __version__, f"{seal} {text}")
 
 
-def kept_promise(connection: Connection, loop: int) -> Certificate | None:
-    """The same, if this version of linoto has kept it, and it can be read: else it is computed again."""
-    kept = sql.promise_of(connection, loop, __version__)
-    if kept is None:
+def seal_of(secret: bytes | None, loop: int, text: str) -> str:
+    """What only a server of this database writes before a promise of this loop."""
+    return keyed(secret or b"", "promise", loop, __version__, text).hex()
+
+
+def kept_promise(connection: Connection, loop: int, secret: bytes | None) -> Certificate | None:
+    """The same, if this version of linoto has kept it as it is: else it is computed again."""
+    seal, _, text = (sql.promise_of(connection, loop, __version__) or "").partition(" ")
+    if seal != seal_of(secret, loop, text):
         return None
     try:
-        fields = json.loads(kept).items()
+        fields = json.loads(text).items()
         parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in fields}
         return Certificate(**parts)
     except (ValueError, TypeError, AttributeError):
@@ -145,7 +165,7 @@ def check_promise(connection: Connection, loop: Loop) -> None:
         return
     wanted = json.loads(json.dumps(loop.first_certificate.to_dict()))
     try:
-        found = json.loads(kept)
+        found = json.loads(kept[kept.find("{") :])  # without its seal
     except ValueError:
         found = None
     if not is_close(found, wanted):
@@ -237,8 +257,7 @@ def insert(connection: Connection, loop: Loop, event: Event) -> None:
 
 def decision_row(loop: int, seq: int, at: float, e: DecisionMade) -> Row:
     """What can be looked up of a decision."""
-    played = (e.arm, e.mode, e.source, e.group, e.loop_mode, e.propensity)
-    return (loop, e.number, seq, at, e.key, *played)
+    return (loop, e.number, seq, at, e.key, e.arm, e.mode, e.source, e.group, e.loop_mode, e.propensity)
 
 
 def reward_row(loop: int, seq: int, at: float, event: RewardRecorded) -> Row:
