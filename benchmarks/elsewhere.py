@@ -1,8 +1,9 @@
-"""Rows a second by which files elsewhere are read: http:// and s3://, from servers of this machine.
+"""Rows a second by which files elsewhere are read: http://, https:// and s3://, from servers of this machine.
 
     nice -n 10 python benchmarks/elsewhere.py --rows 1000000 --turns 3
 
-It needs DuckDB's extension httpfs and, for s3://, `pip install "moto[server,s3]"`: a store in memory. The log
+It needs DuckDB's extension httpfs; for https:// `openssl`, which makes a certificate of our own, and for
+s3:// `pip install "moto[server,s3]"`: a store in memory. The log
 is that of `places.py`, and so is what is measured; the servers' own time is not among that of the processor.
 A line between two machines is slower than one inside of this one: what is left is what reading costs.
 """
@@ -13,6 +14,7 @@ import argparse
 import os
 import re
 import socket
+import ssl
 import statistics
 import subprocess
 import sys
@@ -110,16 +112,37 @@ def in_store(folder: Path, stack: ExitStack) -> None:
         connection.execute(f"CREATE PERSISTENT SECRET here ({secret})")
 
 
+def trusted(folder: Path) -> Path:
+    """A certificate of this machine with its key, which those who read find as they find any of their own."""
+    file = folder / "here.pem"
+    words = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run([*words, *names, "-keyout", file, "-out", file], check=True, capture_output=True)
+    os.environ["SSL_CERT_FILE"] = str(file)
+    return file
+
+
 def ways(folder: Path, stack: ExitStack) -> dict[str, Read]:
     """Every way there is on this machine."""
-    port = free_port()
+    port, secure = free_port(), free_port()
     stack.enter_context(process(__file__, "--serve", str(folder), str(port)))
+    stack.enter_context(process(__file__, "--serve", str(folder), str(secure), str(trusted(folder))))
     time.sleep(1.0)
-    found = {
-        "Parquet file here": read(folder / "visits.parquet"),
-        "http://, Parquet": read(f"http://127.0.0.1:{port}/visits.parquet"),
-        "http://, CSV": read(f"http://127.0.0.1:{port}/visits.csv"),
-    }
+    found = {"Parquet file here": read(folder / "visits.parquet")}
+    for place in (f"http://127.0.0.1:{port}", f"https://localhost:{secure}"):
+        for kind, name in (("Parquet", "visits.parquet"), ("CSV", "visits.csv")):
+            found[f"{place.partition('://')[0]}://, {kind}"] = read(f"{place}/{name}")
     try:
         in_store(folder, stack)
     except ModuleNotFoundError as error:
@@ -134,11 +157,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs="+", help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.serve:
         handler = partial(Ranges, directory=a.serve[0])
-        ThreadingHTTPServer(("127.0.0.1", int(a.serve[1])), handler).serve_forever()
+        server = ThreadingHTTPServer(("127.0.0.1", int(a.serve[1])), handler)
+        for certificate in a.serve[2:]:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        server.serve_forever()
     with TemporaryDirectory() as folder, ExitStack() as stack:
         write_log(Path(folder), a.rows)
         known = ways(Path(folder), stack)

@@ -5,6 +5,7 @@ Of Parquet only the needed columns are fetched; other files come whole, and go t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -27,6 +28,13 @@ def shown(url: str) -> str:
     """A URL without what may be secret: a signature, or a password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def why_not_fetched(error: str) -> str:
+    """What DuckDB says of a URL, without the URL, in which there may be a secret."""
+    said = re.sub(r"\S+://\S+", "it", error.splitlines()[0].partition(": ")[2].partition(" error for ")[0])
+    own = "; SSL_CERT_FILE may name the certificate of an authority of your own"
+    return said.rstrip(".") + (own if "certificate" in said else "")
 
 
 def find_remote(connection: Any, url: str, translate: Translate) -> list[str]:

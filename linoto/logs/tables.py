@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from linoto.logs.databases import Query, is_database, without_password
-from linoto.logs.remote import bring, find_remote, is_remote, shown
+from linoto.logs.remote import bring, find_remote, is_remote, shown, why_not_fetched
 from linoto.logs.sql_words import escape_glob, listed, literal, quoted
 from linoto.logs.text_files import (
     Header,
@@ -148,6 +148,8 @@ def translate_errors(name: str, kind: str) -> Iterator[None]:
             r"^(?:\w+\.)*\w+Error: (.*)", str(error), re.MULTILINE
         ):  # of a stream in Python
             raise ValueError(f"{name} broke off: {said[-1]}") from None
+        if isinstance(error, duckdb.IOException | duckdb.HTTPException) and is_remote(name):
+            raise ValueError(f"{name} cannot be fetched: {why_not_fetched(str(error))}") from None
         raise ValueError(f"{name} cannot be read as {kind}: it is damaged, or something else") from None
 
 
@@ -203,6 +205,9 @@ def load_httpfs(connection: Connection, url: str) -> None:
     try:
         connection.execute("LOAD httpfs")
         connection.execute("SET http_timeout = 30")
+        own = os.environ.get("SSL_CERT_FILE")  # as other programs find an authority of one's own
+        if own:
+            connection.execute(f"SET ca_cert_file = {literal(own)}")
     except duckdb.Error:
         raise ValueError(
             f"reading {shown(url)} needs DuckDB's extension httpfs: install it once by "

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,7 @@ import pytest
 from linoto import Query, evaluate, read_log, read_rows
 from linoto.cli import main
 from linoto.logs.databases import check_schema
+from linoto.logs.remote import why_not_fetched
 from linoto.logs.tables import load_httpfs, new_database
 
 COLUMNS: dict[str, Any] = {"item": "variant", "reward": "ordered", "numeric": ["age"]}
@@ -230,24 +235,61 @@ def test_files_elsewhere_give_the_same_log(kind: str, tmp_path: Path) -> None:
         "jsonl": lambda path: table.to_json(path, orient="records", lines=True),
     }
     write[kind](folder / f"orders.{kind}")
-    serve = [
-        sys.executable,
-        "-u",
-        "-m",
-        "http.server",
-        "0",
-        "--bind",
-        "127.0.0.1",
-        "--directory",
-        str(folder),
-    ]
-    with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
-        try:
-            assert server.stdout is not None
-            port = server.stdout.readline().split("port ")[1].split()[0]
-            found = read_log(f"http://127.0.0.1:{port}/orders.{kind}", **COLUMNS)
-        finally:
-            server.terminate()
+    with serving(folder) as place:
+        found = read_log(f"{place}/orders.{kind}", **COLUMNS)
     expected = read_log(folder / f"orders.{kind}", **COLUMNS)
     np.testing.assert_array_equal(found.moments.gram, expected.moments.gram)
-    assert found.source == f"http://127.0.0.1:{port}/orders.{kind}"
+    assert found.source == f"{place}/orders.{kind}"
+
+
+@contextmanager
+def serving(folder: Path, certificate: Path | None = None) -> Iterator[str]:
+    """A server of these files, with TLS where it has a certificate: its address."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.skipif(not has_httpfs(), reason="DuckDB's extension httpfs is not installed")
+def test_a_certificate_of_ones_own_is_trusted_by_name_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders().to_csv(tmp_path / "orders.csv", index=False)
+    certificate = Path(__file__).parents[1] / "data" / "tls" / "first.crt"
+    with serving(tmp_path, certificate) as place:
+        with pytest.raises(ValueError, match=r"/orders.csv cannot be fetched: .*certificate.* SSL_CERT_FILE"):
+            read_log(f"{place}/orders.csv?signature=secret", **COLUMNS)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert read_log(f"{place}/orders.csv", **COLUMNS).source == f"{place}/orders.csv"
+        with pytest.raises(ValueError, match="certificate"):  # it is for another name
+            read_log(f"{place}/orders.csv".replace("127.0.0.1", "localhost"), **COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (
+            "IO Error: Could not connect to server error for HTTP HEAD to 'https://a/x?sig=1'",
+            "Could not connect to server",
+        ),
+        (
+            'HTTP Error: Unable to connect to URL "https://a/x?sig=1": 404 (Not Found).',
+            "Unable to connect to URL it 404 (Not Found)",
+        ),
+        (
+            "IO Error: SSL peer certificate was not OK error for HTTP GET to 'https://a/x?sig=1'\n\nLINE 1",
+            "SSL peer certificate was not OK; SSL_CERT_FILE may name the certificate of an authority of your "
+            "own",
+        ),
+    ],
+)
+def test_what_kept_a_file_from_being_fetched_is_said_without_its_address(error: str, why: str) -> None:
+    assert why_not_fetched(error) == why
