@@ -3,6 +3,7 @@
 Both play the same rounds of the same world in one run, and are charged the processor time of one thread.
 Their arms are checked to be the same before a ratio is printed. The first ratio holds the time of the first
 choice of the lists, which touches every arm; the last number is the share of arms touched in a round.
+`--worlds 5 --rounds 10000` plays so many worlds, each for so long.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -27,12 +29,19 @@ POLICIES: dict[str, Any] = {
     "LinTS": linoto.LinTS(),
     "Gated": linoto.Gated(),
     "LinOtO": linoto.LinOtO(alpha=0.1, confidence=linoto.Confidence(noise=0.3)),
+    "LinOtO-scaled": linoto.Gated(  # the same with the explorer of LinUCB(), a quarter of the radius
+        explorer=linoto.LinUCB(),
+        gate=linoto.Budget(alpha=0.1),
+        fallback="lcb",
+        reach="proposal",
+        confidence=linoto.Confidence(noise=0.3),
+    ),
 }
 
 
-def world(k: int, d: int, poor: bool) -> tuple[Any, linoto.Offline, Any]:
+def world(k: int, d: int, poor: bool, seed: int = 0) -> tuple[Any, linoto.Offline, Any]:
     """Arms on a sphere, a log of 20,000 rows or of 1,000 rows of ten arms, and means."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     actions = rng.standard_normal((k, d))
     actions /= np.linalg.norm(actions, axis=1, keepdims=True)
     theta = rng.standard_normal(d)
@@ -50,9 +59,9 @@ def seconds(job: Callable[[], object]) -> float:
     return thread_time() - start
 
 
-def measured(name: str, k: int, d: int, rounds: int, poor: bool) -> dict[str, Any]:
+def measured(name: str, k: int, d: int, rounds: int, poor: bool, seed: int = 0) -> dict[str, Any]:
     """One policy in one world, with lists and without."""
-    actions, log, means = world(k, d, poor)
+    actions, log, means = world(k, d, poor, seed)
     draws = 0.3 * np.random.default_rng(1).standard_normal(rounds)
     took, arms, first = {}, {}, 0.0
     for sizes in (Sizes(), None):
@@ -112,13 +121,14 @@ def kept(k: int, d: int) -> tuple[float, float]:
     return (started - before) / k - 8 * d, (written() - before) / k - 8 * d
 
 
-def rows(only: list[str], names: list[str], poor: list[bool]) -> Iterator[dict[str, Any]]:
+def rows(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """All that is measured."""
-    for size in only:
-        k, d, rounds = SIZES[size]
-        for name in names:
-            for is_poor in poor if k < 1_000_000 else [False]:
-                yield measured(name, k, d, rounds * (5 if is_poor and k <= 10_000 else 1), is_poor)
+    for size, name in product(asked.only, asked.policies):
+        k, d, usual = SIZES[size]
+        for poor in (log == "poor" for log in asked.logs if k < 1_000_000 or log == "good"):
+            rounds = asked.rounds or usual * (5 if poor and k <= 10_000 else 1)
+            for seed in range(asked.worlds):
+                yield measured(name, k, d, rounds, poor, seed)
 
 
 def main() -> None:
@@ -128,6 +138,8 @@ def main() -> None:
     parser.add_argument("--policies", nargs="+", choices=POLICIES, default=list(POLICIES))
     parser.add_argument("--memory", action="store_true", help="only what an agent keeps of an arm")
     parser.add_argument("--logs", nargs="+", choices=("good", "poor"), default=["good", "poor"])
+    parser.add_argument("--worlds", type=int, default=1, help="how many")
+    parser.add_argument("--rounds", type=int, help="of each, in place of the usual number")
     options = parser.parse_args()
     print(f"cores: {os.cpu_count()}, load at the start: {os.getloadavg()[0]:.1f}")
     for name in options.policies:
@@ -137,13 +149,13 @@ def main() -> None:
             started, later = kept(*SIZES[size][:2])
             print(f"{size}: {started:.0f} bytes an arm beside its features, {later:.0f} after 50 rounds")
         return
-    for size in options.only:
+    for size in options.only if options.worlds == 1 else ():
         told = asked(*SIZES[size][:2]).items()
         print(f"{size}: " + ", ".join(f"{name} {value:,.0f} µs" for name, value in told), flush=True)
     found = []
-    for row in rows(options.only, options.policies, [log == "poor" for log in options.logs]):
+    for row in rows(options):
         share = "ended" if row["touched"] is None else f"{row['touched']:.2%} touched"
-        what = f"{row['policy']:8s} {row['arms']:>9,} x {row['features']} {row['log']:5s}"
+        what = f"{row['policy']:13s} {row['arms']:>9,} x {row['features']} {row['log']:5s}"
         times = f"plain {row['plain_ms']:.3f} ms, lists {row['lists_ms']:.3f} after {row['first_ms']:.0f} ms"
         print(f"{what} {row['rounds']:6d} rounds: {times}", flush=True)
         print(

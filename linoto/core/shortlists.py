@@ -67,9 +67,20 @@ class Shortlists:
         found: np.void = self.arrays.book[0]
         return found
 
-    def begin(self, params: Records, state: State) -> bool:
+    @staticmethod
+    def spare_passes(params: Records) -> bool:
+        """Whether a plain round goes through all features more than once: for a draw, or for rooms."""
+        p = params[0]
+        return bool(p["explorer"] == kernels.THOMPSON or (p["gate"] == kernels.TOLERANCE and p["by_model"]))
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether every decision looks at every arm: lists did not pay, and are to be tried again."""
+        return bool(self.arrays.book["long"].item(0) == 0)
+
+    def begin(self, params: Records, state: State, whole: bool = False) -> bool:
         """The first lists of a state in which every arm is up to date; False: it has none."""
-        return bool(kernels.list_begin(params, state, self.arrays) == kernels.LISTS_GO_ON)
+        return bool(kernels.list_begin(params, state, self.arrays, whole) == kernels.LISTS_GO_ON)
 
     def meet(self, params: Records, state: State, arm: int) -> None:
         """Let one arm catch up."""

@@ -90,7 +90,7 @@ def warm_up_lists(coin: Part = None, ledger: Part = None) -> None:
         params, state = tiny_problem(PLAIN)
         kernels.begin(params, state, *PLAIN[:5])
         lists = kernels.allocate_lists(1, 1, 1, 1)
-        kernels.list_begin(params, state, lists)
+        kernels.list_begin(params, state, lists, False)
         kernels.list_decide(params, state, lists, -1, coin)
         kernels.list_observe(params, state, lists, 0, False, 0.0, 0.0, False, coin, ledger)
         kernels.list_commit(params, state, lists, 0, False, coin, ledger)

@@ -31,7 +31,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
 from linoto.core.drivers.fixed import FixedArms
 from linoto.core.kernels import lists as list_kernels
-from linoto.core.shortlists import Sizes
+from linoto.core.shortlists import Shortlists, Sizes
 from linoto.core.snapshots import resume
 from linoto.core.whitening import whitening
 
@@ -157,6 +157,99 @@ def test_lists_keep_the_books_of_plain_rounds(policy: Any) -> None:
         check_same(listed, plain)
 
 
+WHOLE = ("LinTS", "LinTS, wide where nothing is known", "Gated", "LinUCB in a tolerance")
+
+
+def looks_at_all(agent: Agent) -> bool:
+    """Whether this agent looks at every arm in one pass: its lists did not pay."""
+    lists = agent.running.lists
+    return lists is not None and lists.are_whole
+
+
+@pytest.mark.usefixtures("in_plain_python")
+@pytest.mark.parametrize(
+    "policy", [*(POLICIES[name] for name in WHOLE), *BOOKS.values()], ids=[*WHOLE, *BOOKS]
+)
+@pytest.mark.few(2)
+def test_every_arm_looked_at_in_one_pass_has_the_bits_of_plain_rounds(policy: Any) -> None:
+    """More arms than are measured together; rewards that are late and lost, proposals, and an open gate."""
+    for seed in range(2):
+        world = World(seed, k=300 + seed, d=3 + seed, good=10 * (1 - seed), poor=seed == 1)
+        listed, plain = world.agents(policy, TINY)
+        driver_of(listed).listing.give_up()
+        check_same_rounds(listed, plain, world, 12)
+        assert looks_at_all(listed) == Shortlists.spare_passes(listed.running.params)
+        assert told_late(listed, world, 12, seed) == told_late(plain, world, 12, seed)
+        check_same(listed, plain)
+        check_same_rounds(listed, plain, world, 3)
+        check_same(listed, plain)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.few(3)
+def test_one_pass_and_lists_follow_each_other_without_a_change_of_bits(name: str) -> None:
+    """Refreshes, arms that come and go, snapshots and checkpoints between them."""
+    world = World(27, good=10)
+    listed, plain = world.agents(POLICIES[name])
+    more = World(28, k=30).actions
+    for turn in range(5):
+        driver_of(listed).listing.give_up()
+        for _ in range(40):
+            ours, theirs = listed.decide(), plain.decide()
+            assert ours == theirs and looks_at_all(listed)
+            reward = float(world.means[ours.arm] + 0.3 * world.rng.standard_normal())
+            listed.update(ours, reward)
+            plain.update(theirs, reward)
+        listed = linoto.restore(listed.checkpoint(), world.actions)
+        assert looks_at_all(listed)  # and lists are tried at once
+        check_same(listed, plain)
+        driver_of(listed).listing.use(SMALL)
+        check_same_rounds(listed, plain, world, 150)
+        for agent in (listed, plain):
+            if turn == 1:
+                agent.remove_arms([5, 6])
+            if turn == 3:
+                agent.add_arms(more)
+        if turn == 3:
+            world.means = np.append(world.means, np.full(30, 0.2))
+        check_same(listed, plain)
+
+
+def test_lists_of_draws_that_do_not_pay_end_in_one_pass_for_every_arm() -> None:
+    """Arms of which nothing is known, and wide draws: lists are tried, each time later."""
+    rng, tries = np.random.default_rng(15), 0
+    actions = rng.standard_normal((400, 60))
+    agents = [LinTS(scale=2.0).start(actions, Offline.empty(400), rng=0) for _ in range(2)]
+    driver_of(agents[0]).listing.use(SMALL)
+    driver_of(agents[1]).listing.use(None)
+    for _ in range(700):
+        reward, before = float(rng.standard_normal()), looks_at_all(agents[0])
+        arm, other = (agent.select() for agent in agents)
+        assert arm == other
+        tries += before and not looks_at_all(agents[0])
+        for agent in agents:
+            agent.update(arm, reward)
+    assert looks_at_all(agents[0]) and tries == 1
+    check_same(agents[0], agents[1])
+
+
+def test_arms_in_an_order_that_misleads_a_sample_still_have_lists() -> None:
+    """Of so many arms every second one is looked at to see where a list ends; here those are the bad ones."""
+    k = 2 * list_kernels.SAMPLED + 2
+    world = World(29, k=k, d=3)
+    order = np.argsort(world.means)
+    mixed = np.empty(k, dtype=np.int64)
+    mixed[::2], mixed[1::2] = order[: k // 2], order[k // 2 :]
+    world.actions, world.means = world.actions[mixed], world.means[mixed]
+    pulls = np.zeros(k, dtype=np.int64)
+    pulls[world.rng.integers(k, size=2000)] = 9
+    world.log = Offline(pulls=pulls, reward_sums=pulls * world.means)
+    listed, plain = world.agents(LinUCB(), Sizes())
+    check_same_rounds(listed, plain, world, 20)
+    lists = listed.running.lists
+    assert lists is not None and lists.book["long"] <= lists.book["long_size"]
+
+
 @pytest.mark.parametrize(
     "policy",
     [
@@ -167,12 +260,15 @@ def test_lists_keep_the_books_of_plain_rounds(policy: Any) -> None:
     ],
     ids=["Gated", "mixture", "wide draws", "LinUCB"],
 )
-def test_what_the_gate_affords_instead_is_what_plain_rounds_take(policy: Any) -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_the_gate_affords_instead_is_what_plain_rounds_take(policy: Any, whole: bool) -> None:
     """Practice plays good arms, so that a favourite is often refused where another arm is not."""
     others = 0
     for seed in range(4):
         world = World(seed, good=10, clusters=20 * (seed % 2), d=3 + seed, k=395 + seed)
         listed, plain = world.agents(policy)
+        if whole:
+            driver_of(listed).listing.give_up()
         for _ in range(120):
             ours, theirs = listed.decide(), plain.decide()
             assert ours == theirs

@@ -37,19 +37,24 @@ class Listing:
 
     def now(self) -> Shortlists | None:
         """The lists that this decision is made with, if any."""
-        running = self.running
-        if running.lists is not None or self.next_try is None or running.rewards < self.next_try:
-            return running.lists
+        lists = self.running.lists
+        if self.next_try is None or (lists is not None and not lists.are_whole):
+            return lists
+        if self.running.rewards >= self.next_try and not self.begin(whole=False):
+            self.give_up()
+        return self.running.lists
+
+    def begin(self, *, whole: bool) -> bool:
+        """New lists, or one that is `whole`; False where there cannot be any."""
         assert self.sizes is not None
-        d, k = running.held.actions.shape
+        self.end()
+        running, (d, k) = self.running, self.running.held.actions.shape
         sizes = self.sizes.of(d, k, slices=int(running.run["slices"]))
         lists = Shortlists(running.held, sizes, self.parts)
         warm_up_lists(self.parts.coin, self.parts.ledger)
-        if lists.begin(running.params, running.held):
+        if lists.begin(running.params, running.held, whole):
             running.lists = lists
-        else:
-            self.give_up()
-        return running.lists
+        return running.lists is not None
 
     def resume(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Go on with lists that were kept; arms outside of them have not caught up."""
@@ -63,10 +68,15 @@ class Listing:
             running.lists.catch_up(running.params, running.held)
             running.lists = None
 
-    def give_up(self) -> None:
-        """The same where they do not pay; they are tried again, each time after twice as many rewards."""
+    def give_up(self, *, full: bool = False) -> None:
+        """The same where they do not pay; they are tried again, each time after twice as many rewards.
+
+        Until then every arm is looked at, in fewer passes than plain rounds take where that can be.
+        """
         self.end()
         self.next_try, self.wait = self.running.rewards + self.wait, 2 * self.wait
+        if not full and Shortlists.spare_passes(self.running.params):
+            self.begin(whole=True)
 
     def decide(self, proposal: int) -> int:
         """The arm, -1 where plain rounds have to say it."""
@@ -94,13 +104,14 @@ class Listing:
             return False
         told = running.lists.observe(running.params, running.held, *reward)
         if told != kernels.LISTS_GO_ON:
-            self.give_up()
+            self.give_up(full=told == kernels.LISTS_FULL)
         return told != kernels.LISTS_FULL
 
     def most_rounds(self, rounds: int) -> int:
         """How many of so many rounds are played before lists are tried, or have something else to do."""
-        if self.running.lists is not None:
-            return min(rounds, self.running.lists.most_rounds)
+        lists = self.running.lists
+        if lists is not None:
+            rounds = min(rounds, lists.most_rounds)
         if self.next_try is None or self.next_try <= self.running.rewards:
             return rounds
         return min(rounds, self.next_try - self.running.rewards)

@@ -12,9 +12,8 @@ from typing import Any
 from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.control import enter_coin_reward
-from linoto.core.kernels.deciding import fall_back, settle_by_coin
+from linoto.core.kernels.deciding import fall_back, pessimistic, settle_by_coin
 from linoto.core.kernels.estimate import (
-    clear,
     combine_part,
     copy,
     dot,
@@ -102,6 +101,7 @@ from linoto.core.kernels.lists import (
     S_VARIANCE,
     S_WIDTH,
     catch_up,
+    catch_up_block,
     choose_anew,
     lcb_of,
     mean_error,
@@ -112,6 +112,7 @@ from linoto.core.kernels.lists import (
     usual_bonus,
     variance_error,
     watches,
+    write_back,
 )
 
 Terms = tuple[float, float, float, float]  # of `excess_terms`
@@ -189,7 +190,6 @@ def drawn_top(p: Any, s: State, h: Lists) -> int:
     All arms outside of a list that is in doubt are looked at.
     """
     b, now, cost = h.book[0], s.run[0].rewards + 1, 0.5 * s.vectors.shape[1] + 8.0
-    unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], h.scratch[DRAW])
     for _ in range(3):
         score_short(p, s, h)
         top = top_of(s, h, S_SCORE)
@@ -310,21 +310,89 @@ def leader_below(p: Any, s: State, h: Lists) -> int:
     return -1
 
 
+# -- every arm, where lists do not pay
+
+
+@inner
+def is_whole(h: Lists) -> bool:
+    """Whether every decision looks at every arm: there is no long list, and only what must stay is listed."""
+    return bool(h.book[0].long == 0)
+
+
+@inner
+def look_at_all(p: Any, s: State, h: Lists) -> None:
+    """Let every arm catch up and have its score, in one pass over the features; find the best lower bound.
+
+    A plain round takes one pass for what a reward does, one for a draw, and one for the room of every arm.
+    """
+    b, k, score, allowed = h.book[0], s.actions.shape[1], s.arms[SCORE], s.counts[ALLOWED]
+    write_back(s, h)
+    for begin in range(0, k, BLOCK):
+        end = min(begin + BLOCK, k)
+        catch_up_block(p, s, h, begin, end)
+        score_block(p, s, h, begin, end)
+        for a in range(begin, end):
+            h.stamps[a] = 0
+    b.steps = b.refreshes = 0
+    b.work += 1.5 * k
+    if s.run[0].restricted == 1:
+        for a in range(k):
+            score[a] = score[a] if allowed[a] == 1 else -inf
+    if watches(p):
+        b.leader = pessimistic(s, s.arms[LCB])
+
+
+@inner
+def score_block(p: Any, s: State, h: Lists, begin: int, end: int) -> None:
+    """What the explorer makes of the arms from `begin` to `end`, which are up to date."""
+    mean, score, draw = s.arms[MEAN], s.arms[SCORE], h.scratch[DRAW]
+    if p.explorer == THOMPSON:
+        spread, variance = thompson_spread(p, s), s.arms[VARIANCE]
+        combine_part(s.actions, draw, 0, draw.size, score, begin, end)
+        for a in range(begin, end):
+            score[a] = mean[a] + spread_of(p, spread, variance[a], h.lengths[a]) * score[a]
+    else:
+        bonus, width = usual_bonus(p, s), s.arms[WIDTH]
+        for a in range(begin, end):
+            score[a] = mean[a] + bonus * width[a]
+
+
+@inner
+def affordable_of_all(p: Any, s: State, h: Lists, terms: Terms) -> int:
+    """The arm with the best score of those that the model affords; -1: none. `look_at_all` has scored them.
+
+    Where no arm of a block scores more than the best so far, its rooms are not asked for.
+    """
+    r, score, cross, image = s.run[0], s.arms[SCORE], s.arms[CROSS], h.scratch[EXCESS_IMAGE]
+    arm, value = -1, -inf
+    for begin in range(0, score.size, BLOCK):
+        part = score[begin : begin + BLOCK]
+        if not part[best(part)] > value:
+            continue
+        end = begin + part.size
+        combine_part(s.actions, image, 0, image.size, cross, begin, end)
+        for a in range(begin, end):
+            now = s.arms[MEAN, a], s.arms[VARIANCE, a], s.arms[WIDTH, a]
+            if score[a] > value and excess_room(p, r, terms, now, cross[a]) > 0.0:
+                arm, value = a, score[a]
+    return arm
+
+
 # -- arms that are never left out
 
 
 @compiled
-def list_begin(params: Records, s: State, h: Lists) -> int:
-    """The first lists, of a state in which every arm is up to date; LISTS_END where there cannot be any."""
+def list_begin(params: Records, s: State, h: Lists, whole: bool) -> int:
+    """The first lists, in fresh memory, of a state in which every arm is up to date.
+
+    `whole`: every decision looks at every arm. LISTS_END where there cannot be any.
+    """
     p, b = params[0], h.book[0]
     b.steps = b.refreshes = b.short = b.long = b.chosen_long = b.chosen_short = 0
     b.work, b.patience = 0.0, 1
     b.begun = s.run[0].rewards
     b.chosen[0] = b.chosen[1] = -1
-    b.leader = b.frozen = -1
-    clear(h.stamps.reshape((1, h.stamps.size)))
     h.places[:] = -1
-    clear(h.permanent.reshape((1, h.permanent.size)))
     b.permanents = 0
     if p.explorer == THOMPSON:  # nobody else reads them
         square_lengths(s, h.lengths)
@@ -334,12 +402,12 @@ def list_begin(params: Records, s: State, h: Lists) -> int:
                 return LISTS_END
             h.permanent[a], h.members[PERMANENT, b.permanents] = 1, a
             b.permanents += 1
-        if s.counts[ALLOWED, a] == 0:
-            continue
-        if b.leader < 0 or s.arms[LCB, a] > s.arms[LCB, b.leader]:
-            b.leader = a
-        if b.frozen < 0 or s.arms[FIRST_LCB, a] > s.arms[FIRST_LCB, b.frozen]:
-            b.frozen = a
+    b.leader = pessimistic(s, s.arms[LCB])
+    b.frozen = pessimistic(s, s.arms[FIRST_LCB])
+    if whole:
+        for i in range(b.permanents):
+            enter(s, h, h.members[PERMANENT, i])
+        return LISTS_GO_ON
     if not choose_anew(p, s, h, 0):
         return LISTS_END
     return hold_leader(p, s, h)
@@ -363,7 +431,7 @@ def enter(s: State, h: Lists, arm: int) -> None:
     i = 0
     while i < b.long and h.members[LONG, i] != arm:
         i += 1
-    if i == b.long:
+    if i == b.long and not is_whole(h):
         h.members[LONG, i] = arm
         for row in range(h.long_rows.shape[0]):
             h.long_rows[row, i] = s.actions[row, arm]
@@ -489,7 +557,7 @@ def choose_in_lists(p: Any, s: State, h: Lists, asked: bool) -> bool:
             paid = room_by_rewards(p, r)
             r.room = paid if paid > r.room else r.room
         if by_model and asked and p.reach == AFFORDABLE and not r.room > 0.0:
-            arm = affordable_top(p, s, h, terms)
+            arm = affordable_of_all(p, s, h, terms) if is_whole(h) else affordable_top(p, s, h, terms)
             if arm == -2:
                 return False
             if arm >= 0:
@@ -521,7 +589,12 @@ def list_decide(params: Records, s: State, h: Lists, proposal: int, coin: Part) 
     if coin is not None and r.coin_thrown == 1:
         return int(r.arm)
     r.proposal = proposal
-    if proposal < 0:
+    if p.explorer == THOMPSON:
+        unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], h.scratch[DRAW])
+    if is_whole(h):
+        look_at_all(p, s, h)
+        r.proposal = best(s.arms[SCORE]) if proposal < 0 else proposal
+    elif proposal < 0:
         r.proposal = drawn_top(p, s, h) if p.explorer == THOMPSON else bounded_top(p, s, h)
         if r.proposal < 0:
             return -1
@@ -626,9 +699,11 @@ def list_observe(
     for i in range(b.short):
         h.short[S_LCB, i] = raised(h.short[S_LCB, i], h.short[S_MEAN, i], bonus, h.short[S_WIDTH, i])
     b.steps += 1
-    if full or not pays(p, s, h):
+    if full:
         return LISTS_END
-    return hold_leader(p, s, h)
+    if is_whole(h):
+        return LISTS_GO_ON
+    return hold_leader(p, s, h) if pays(p, s, h) else LISTS_END
 
 
 @inner

@@ -39,6 +39,7 @@ from linoto.core.kernels.layout import (
     THETA,
     THOMPSON,
     TINY,
+    TOLERANCE,
     UCB,
     VARIANCE,
     WIDTH,
@@ -47,6 +48,7 @@ from linoto.core.kernels.layout import (
 )
 
 MANY_VALUES = 4096  # from which on they are counted in bins
+SAMPLED = 65_536  # arms at least, of twice as many or more, that say where a list is to end
 # Rows of `short`, the numbers of its arms.
 S_MEAN, S_VARIANCE, S_WIDTH, S_LCB, S_SCORE, S_CROSS = range(6)
 F_MEAN, F_WIDTH, F_ROW = range(3)  # rows of `fresh`, those of the long list when the short one is chosen
@@ -113,15 +115,34 @@ def lcb_of(p: Any, s: State, h: Lists, arm: int) -> float:
 
 
 @inner
+def step_block(s: State, begin: int, end: int, gain: float, shrink: float, bonus: float) -> None:
+    """One reward for arms that have all missed it, whose A V^-1 x is in `cross`: without a branch."""
+    mean, variance, cross = s.arms[MEAN, begin:end], s.arms[VARIANCE, begin:end], s.arms[CROSS, begin:end]
+    width, lcb = s.arms[WIDTH, begin:end], s.arms[LCB, begin:end]
+    for a in range(mean.size):
+        mean[a] += gain * cross[a]
+        left = variance[a] - shrink * cross[a] * cross[a]
+        variance[a] = left if left > 0.0 else 0.0
+        width[a] = sqrt(variance[a])
+        lower = mean[a] - bonus * width[a]
+        lcb[a] = lower if lower > lcb[a] else lcb[a]
+
+
+@inner
 def catch_up_block(p: Any, s: State, h: Lists, begin: int, end: int) -> None:
     """The same for the arms from `begin` to `end`, several at a time."""
     b, d, first = h.book[0], s.vectors.shape[1], h.book[0].steps
     mean, variance, width, lcb = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[LCB]
     cross = s.arms[CROSS]
+    latest = 0
     for a in range(begin, end):
-        first = min(first, h.stamps[a])
+        first, latest = min(first, h.stamps[a]), max(latest, h.stamps[a])
     for t in range(first, b.steps):
         anew, gain, shrink, bonus = h.refreshed[t], h.gains[t, 0], h.gains[t, 1], h.gains[t, 2]
+        if anew < 0 and latest <= t:
+            combine_part(s.actions, h.steps[t], 0, d, cross, begin, end)
+            step_block(s, begin, end, gain, shrink, bonus)
+            continue
         low, high = end, end  # the arms of this block that were computed anew
         if anew >= 0:
             low, high = max(begin, h.renewed[anew, 0]), min(end, h.renewed[anew, 1])
@@ -190,6 +211,13 @@ def usual_bonus(p: Any, s: State) -> float:
 
 
 @inner
+def scans(p: Any) -> bool:
+    """Whether all arms outside of a list may be looked at in one round: where scores are drawn, and where
+    the best affordable arm is asked for."""
+    return bool(p.explorer == THOMPSON or p.gate == TOLERANCE)
+
+
+@inner
 def watches(p: Any) -> bool:
     """Whether the best lower bound of all arms is asked for."""
     return bool(p.fallback == LCB_ARM or p.fallback == CERTIFIED)
@@ -223,20 +251,23 @@ def variance_error(s: State) -> float:
 
 
 @inner
-def threshold(mean: Floats, width: Floats, n: int, weight: float, wanted: int, bins: Floats) -> float:
+def threshold(
+    mean: Floats, width: Floats, n: int, every: int, weight: float, wanted: int, bins: Floats
+) -> float:
     """A number that at most so many of n values mean + weight width exceed, and not many fewer if it can.
 
-    `bins` are scratch: counts between the least and the largest value spare most of the passes.
+    By one value of `every` so many. `bins` are scratch: counts between the least and the largest value spare
+    most of the passes.
     """
-    low, high = inf, -inf
-    for j in range(n):
+    low, high, wanted = inf, -inf, max(wanted // every, 1)
+    for j in range(0, n, every):
         value = mean[j] + weight * width[j]
         if value > -inf:
             low, high = min(low, value), max(high, value)
-    if n > MANY_VALUES and (high - low) / bins.size > 0.0:
+    if n // every > MANY_VALUES and (high - low) / bins.size > 0.0:
         unit, count, g = (high - low) / bins.size, 0, bins.size - 1
         bins[:] = 0.0
-        for j in range(n):
+        for j in range(0, n, every):
             value = mean[j] + weight * width[j]
             if value > -inf:
                 bins[min(int((value - low) / unit), bins.size - 1)] += 1.0
@@ -250,7 +281,7 @@ def threshold(mean: Floats, width: Floats, n: int, weight: float, wanted: int, b
         low -= 1.0 + abs(low)
     for _ in range(40):
         middle, count = 0.5 * (low + high), 0
-        for j in range(n):
+        for j in range(0, n, every):
             count += mean[j] + weight * width[j] > middle
         if count > wanted:
             low = middle
@@ -262,26 +293,39 @@ def threshold(mean: Floats, width: Floats, n: int, weight: float, wanted: int, b
 
 
 @inner
-def divide(p: Any, s: State, h: Lists, level: int, n: int, mean: Floats, width: Floats) -> bool:
+def widest_of(width: Floats, n: int) -> float:
+    """The largest of n widths; four at a time, since each comparison waits for the last."""
+    w0 = w1 = w2 = w3 = 0.0
+    for j in range(0, n - 3, 4):
+        w0, w1 = max(w0, width[j]), max(w1, width[j + 1])
+        w2, w3 = max(w2, width[j + 2]), max(w3, width[j + 3])
+    for j in range(n - n % 4, n):
+        w0 = max(w0, width[j])
+    return max(max(w0, w1), max(w2, w3))
+
+
+@inner
+def divide(p: Any, s: State, h: Lists, level: int, n: int, mean: Floats, width: Floats, every: int) -> bool:
     """Divide the n arms of a level: those of the next list, and a bound on all the others.
 
-    False where the list has no room for those that it must hold.
+    Arms left out are put into classes by their width: the best mean of each class is enough for a bound.
+    Where to divide is seen from one arm of `every` so many. False where the list has no room for those that
+    it must hold.
     """
     b, r, next_list = h.book[0], s.run[0], LONG if level == 0 else SHORT
     bonus, around = usual_bonus(p, s), r.radius + r.lost_radius
     size, room = (b.long_size, h.fresh.shape[1]) if level == 0 else (b.short_size, h.short.shape[1])
     bins = h.fresh[F_ROW, : min(h.fresh.shape[1], 4096)]
-    most = threshold(mean, width, n, bonus, (3 * size) // 4 if watches(p) else size, bins)
-    least = threshold(mean, width, n, -around, size // 4, bins) if watches(p) else inf
-    unit, margin = around + p.noise, variance_error(s)
-    h.bounds[level] = -inf
-    b.bases[level], b.lows[level], b.units[level] = bonus, -around, unit
-    b.behind[level], b.shares[level] = -inf, 0.0
-    count = 0
+    most = threshold(mean, width, n, every, bonus, (3 * size) // 4 if watches(p) else size, bins)
+    least = threshold(mean, width, n, every, -around, size // 4, bins) if watches(p) else inf
+    classes = bins[: min(max(n // 8, 64), 1024)]
+    unit, margin = max(widest_of(width, n) / classes.size, TINY), variance_error(s)
+    top, count, behind, share = classes.size - 1, 0, -inf, 0.0
+    classes[:] = -inf
     for j in range(n):
         arm = j if level == 0 else h.members[LONG, j]
         m, w = mean[j], width[j]
-        forced = h.permanent[arm] == 1 or arm == b.leader
+        forced = arm == b.leader or (b.permanents > 0 and h.permanent[arm] == 1)
         if m == -inf and not forced:  # it was removed
             continue
         if forced or m + bonus * w > most or m - around * w > least:
@@ -290,23 +334,46 @@ def divide(p: Any, s: State, h: Lists, level: int, n: int, mean: Floats, width: 
             h.members[next_list, count] = arm
             count += 1
             continue
-        wide, narrow = sqrt(w * w + margin), sqrt(max(w * w - margin, 0.0))
-        for g in range(OFFSETS.size):
-            c = -around + unit * OFFSETS[g]
-            h.bounds[level, 0, g] = max(h.bounds[level, 0, g], m + (bonus + unit * OFFSETS[g]) * wide)
-            h.bounds[level, 1, g] = max(h.bounds[level, 1, g], m + c * (wide if c > 0.0 else narrow))
-        b.behind[level] = max(b.behind[level], s.arms[LCB, arm])
-        b.shares[level] = max(b.shares[level], wide * wide / max(h.lengths[arm], TINY))
+        g = min(int(w / unit), top)
+        classes[g] = max(classes[g], m)
+        if watches(p):
+            behind = max(behind, s.arms[LCB, arm])
+        if p.explorer == THOMPSON:
+            share = max(share, (w * w + margin) / max(h.lengths[arm], TINY))
     if level == 0:
         b.long = count
     else:
         b.short = count
+    b.behind[level], b.shares[level] = behind, share
+    keep_epoch(p, s, h, level, classes, unit)
+    return True
+
+
+@inner
+def keep_epoch(p: Any, s: State, h: Lists, level: int, best_means: Floats, step: float) -> None:
+    """What was known when a list was chosen: G at nine c, of scores and of lower bounds, theta and V.
+
+    `best_means` are those of arms whose width is between i and i + 1 steps.
+    """
+    b, r, margin = h.book[0], s.run[0], variance_error(s)
+    bonus, around = usual_bonus(p, s), r.radius + r.lost_radius
+    b.bases[level], b.lows[level], b.units[level] = bonus, -around, around + p.noise
+    h.bounds[level] = -inf
+    for i in range(best_means.size):
+        m, upper, lower = best_means[i], step * (i + 1) * (1.0 + 1e-12), step * i * (1.0 - 1e-12)
+        if m == -inf:
+            continue
+        wide, narrow = sqrt(upper * upper + margin), sqrt(max(lower * lower - margin, 0.0))
+        for g in range(OFFSETS.size):
+            c = -around + b.units[level] * OFFSETS[g]
+            score = m + (bonus + b.units[level] * OFFSETS[g]) * wide
+            h.bounds[level, 0, g] = max(h.bounds[level, 0, g], score)
+            h.bounds[level, 1, g] = max(h.bounds[level, 1, g], m + c * (wide if c > 0.0 else narrow))
     b.spreads[level], b.scans[level] = 1.0, 0
     copy(s.vectors[THETA], h.anchors[level])
     for i in range(s.vectors.shape[1]):
         copy(s.square[GRAM, i], h.squares[level, 0, i])
         copy(s.square[INVERSE, i], h.squares[level, 1, i])
-    return True
 
 
 @inner
@@ -324,33 +391,49 @@ def choose_long(p: Any, s: State, h: Lists) -> bool:
     b, k = h.book[0], s.actions.shape[1]
     mean, width, row = s.arms[SCORE], s.arms[ROOM], s.arms[CROSS]
     b.work += 8.0 * k
-    if b.steps == 0:
-        copy(s.arms[MEAN], mean)
-        copy(s.arms[WIDTH], width)
-    else:
+    if b.steps > 0:
         b.work += 0.5 * s.vectors.shape[1] * k
         for begin in range(0, k, BLOCK):
             measure_fresh(s, s.actions, mean, width, row, begin, min(begin + BLOCK, k))
+    elif s.run[0].restricted == 0:
+        mean, width = s.arms[MEAN], s.arms[WIDTH]
+    else:
+        copy(s.arms[MEAN], mean)
+        copy(s.arms[WIDTH], width)
     if s.run[0].restricted == 1:
         for a in range(k):
             if s.counts[ALLOWED, a] == 0:
                 mean[a], width[a] = -inf, 0.0
-    copy(width, h.widths)
+    if scans(p):
+        copy(width, h.widths)
     b.margin = variance_error(s)
-    if not divide(p, s, h, 0, k, mean, width):
+    every = max(k // SAMPLED, 1)  # a sample may mislead where arms are in some order: then all of them
+    if not divide(p, s, h, 0, k, mean, width, every) and (
+        every == 1 or not divide(p, s, h, 0, k, mean, width, 1)
+    ):
         return False
+    for j in range(b.long):
+        arm = h.members[LONG, j]
+        h.fresh[F_MEAN, j], h.fresh[F_WIDTH, j] = mean[arm], width[arm]
     gather(s, h.members[LONG], b.long, h.long_rows)
     return True
 
 
 @inner
-def choose_short(p: Any, s: State, h: Lists) -> bool:
-    """A short list out of the long one; its arms catch up."""
+def measure_long(s: State, h: Lists) -> None:
+    """Mean and width of the long list, as they are now."""
     b, mean, width = h.book[0], h.fresh[F_MEAN], h.fresh[F_WIDTH]
     for begin in range(0, b.long, BLOCK):
         measure_fresh(s, h.long_rows, mean, width, h.fresh[F_ROW], begin, min(begin + BLOCK, b.long))
-    b.work += (0.5 * s.vectors.shape[1] + 8.0) * b.long
-    if not divide(p, s, h, 1, b.long, mean, width):
+    b.work += 0.5 * s.vectors.shape[1] * b.long
+
+
+@inner
+def choose_short(p: Any, s: State, h: Lists) -> bool:
+    """A short list out of the long one, whose means and widths are in `fresh`; its arms catch up."""
+    b = h.book[0]
+    b.work += 8.0 * b.long
+    if not divide(p, s, h, 1, b.long, h.fresh[F_MEAN], h.fresh[F_WIDTH], 1):
         b.short = 0
         return False
     gather(s, h.members[SHORT], b.short, h.short_rows)
@@ -390,6 +473,8 @@ def choose_anew(p: Any, s: State, h: Lists, level: int) -> bool:
         b.chosen_long += 1
         if not choose_long(p, s, h):
             return False
+    else:
+        measure_long(s, h)
     b.chosen[1] = s.run[0].rewards + 1
     b.chosen_short += 1
     return choose_short(p, s, h)
