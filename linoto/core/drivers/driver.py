@@ -186,7 +186,7 @@ class Driver(ABC, Generic[Q]):
     @property
     def limits_proposals(self) -> bool:
         """Whether guardrails leave some arms out before anything is proposed."""
-        return self.tells_explorer or self.asks_models
+        return self.running.rails is not None and (self.tells_explorer or self.asks_models)
 
     def acceptable(self, asked: Q) -> Bools:
         """(k,) the arms that may be proposed: the same as long as a decision stands."""

@@ -166,8 +166,7 @@ class FixedArms(Driver[Bools | None]):
         if self.running.rails is not None:
             self.running.rails.measure(run)
         proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
-        unlimited = self.running.rails is None or not self.limits_proposals
-        if unlimited and self.decided_without_all(mask, proposal):
+        if not self.limits_proposals and self.decided_without_all(mask, proposal):
             return
         state, self.accepted = self.running.state, None
         if self.rule.states_chances:
@@ -261,14 +260,9 @@ class FixedArms(Driver[Bools | None]):
         """The decision that the kernels made last."""
         now = of_a_decision(self.running.held.run)
         _, _, _, _, arm, _, _, _, fallback, _ = now
-        fields = {
-            "arm": arm,
-            "name": self.names[arm] if self.names else None,
-            "fallback": fallback if fallback >= 0 else None,
-            "changes": len(self.changes),
-            "action": None,  # known without a function that is asked for it
-            "practice": None,
-        }
+        fields = {"arm": arm, "name": self.names[arm] if self.names else None, "changes": len(self.changes)}
+        fields["fallback"] = fallback if fallback >= 0 else None
+        fields["action"] = fields["practice"] = None  # known without a function that is asked for it
         return self.decided(now, fields)
 
     def name_of(self, arm: int) -> str | None:
