@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from linoto.service.loops.closeness import same_state
 from linoto.service.loops.records import (
     UNREADABLE,
     LeftOutError,
@@ -118,7 +119,7 @@ def base_at(connection: Connection, row: Row, before: float) -> Base | None:
     base = Base(loop.id, loop.name, seq, decided, pending, bool(loop.metrics), *loop.snapshot())
     if seq > first:
         apply_events(connection, loop, saved[0])
-        if loop.digest() != restored(connection, row, saved).digest():
+        if not same_state(loop, restored(connection, row, saved)):
             raise ValueError(
                 f"loop {loop.name!r}: its snapshot is not what its events make of it, so nothing is pruned: "
                 "see `linoto db check`"

@@ -10,6 +10,7 @@ from helpers.service_process import FakeClock
 import linoto
 from linoto.service.errors import Refused
 from linoto.service.loops.events import Mode
+from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import RewardResult
 from linoto.service.loops.records import recover
 from linoto.service.loops.spec import Arm
@@ -53,15 +54,15 @@ def remove_arms(service: Service, *names: str, fallback: str | None = None) -> N
 
 def digests(service: Service, name: str = "loop") -> tuple[str, str, str]:
     """The state in memory, from the last snapshot, and from the first event."""
+    loops = service.store.write_sync(lambda connection: recovered(connection, service.loops.get(name)))
+    return loops[0].digest(), loops[1].digest(), loops[2].digest()
 
-    def job(connection: Connection) -> tuple[str, str, str]:
-        loop = service.loops.get(name)
-        row = sql.one_loop(connection, loop.id)
-        assert row is not None
-        scratch = recover(connection, row, from_scratch=True)
-        return loop.digest(), recover(connection, row).digest(), scratch.digest()
 
-    return service.store.write_sync(job)
+def recovered(connection: Connection, loop: Loop) -> tuple[Loop, Loop, Loop]:
+    """The loop, the same from its last snapshot, and from its first event."""
+    row = sql.one_loop(connection, loop.id)
+    assert row is not None
+    return loop, recover(connection, row), recover(connection, row, from_scratch=True)
 
 
 def run_mixed_traffic(service: Service, clock: FakeClock, rounds: int = 60) -> None:

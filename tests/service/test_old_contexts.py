@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.loops import decide, digests, reward
+from helpers.loops import decide, recovered, reward
 from helpers.service_process import FakeClock, opened
 
+from linoto.service.loops.closeness import same_state
 from linoto.service.loops.events import DECISIONS
+from linoto.service.loops.loop import Loop
 from linoto.service.maintenance import check
+from linoto.service.server import Service
 from linoto.service.storage import sql
 
 FOLDER = Path(__file__).parents[1] / "data" / "contexts"
@@ -25,13 +28,23 @@ def path(tmp_path: Path) -> Path:
     return Path(shutil.copy(FOLDER / "loops.sqlite", tmp_path / "loops.sqlite"))
 
 
+def check_states(service: Service, loop: Loop) -> None:
+    """What it is after a start, and almost the same after a replay of everything."""
+    _, short, long = service.store.write_sync(lambda connection: recovered(connection, loop))
+    assert loop.digest() == short.digest()
+    assert same_state(short, long)
+
+
 @pytest.mark.parametrize("name", sorted(RECORD["loops"]))
 def test_a_loop_with_contexts_goes_on(path: Path, name: str) -> None:
-    """Its events replay to the same bits as its snapshot; it decides on, by draws that nobody knows now."""
+    """Its events replay to its snapshot, up to the last digits of the processor that wrote it.
+
+    It decides on, by draws that nobody knows now.
+    """
     wanted, clock = RECORD["loops"][name], FakeClock(RECORD["now"])
     with opened(path, clock=clock) as service:
-        assert len(set(digests(service, name))) == 1
         loop = service.loops.get(name)
+        check_states(service, loop)
         state, recorded = loop.state, (wanted["decided"], wanted["seq"] + 1, wanted["plays"])
         assert (state.decided, state.seq, state.plays) == recorded
         assert sorted(loop.pending) == wanted["open"]
@@ -42,7 +55,7 @@ def test_a_loop_with_contexts_goes_on(path: Path, name: str) -> None:
             clock.now += 1
             made = decide(service, name, context=context, practice={"C": 0.5, "A": 0.5})
             reward(service, made.decision_id, float(turn % 2), name)
-        assert len(set(digests(service, name))) == 1
+        check_states(service, loop)
 
 
 def test_a_key_gives_the_same_decision_again_and_the_check_agrees(path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import isclose, isnan
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ import msgspec
 from linoto.core.certificates import Certificate
 from linoto.core.snapshots import stored_policy
 from linoto.service.errors import Refused
+from linoto.service.loops.closeness import is_close
 from linoto.service.loops.events import (
     DECISIONS,
     EVENTS,
@@ -173,17 +173,6 @@ def check_promise(connection: Connection, loop: Loop) -> None:
             f"loop {loop.name!r}: the promise that was kept is not the one that its spec and log give; stop "
             "the server and have it computed again: `linoto db rebuild`"
         )
-
-
-def is_close(found: Any, wanted: Any) -> bool:
-    """Whether two values of JSON are the same up to the last digits, which another processor may change."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return found.keys() == wanted.keys() and all(is_close(found[key], wanted[key]) for key in wanted)
-    if isinstance(wanted, list) and isinstance(found, list):
-        return len(found) == len(wanted) and all(map(is_close, found, wanted))
-    if isinstance(wanted, float) and isinstance(found, (int, float)):
-        return isclose(found, wanted, rel_tol=1e-9) or (isnan(found) and isnan(wanted))
-    return bool(found == wanted)
 
 
 def open_decisions(connection: Connection, loop: Loop) -> Iterator[DecisionMade]:

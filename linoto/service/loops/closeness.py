@@ -1,0 +1,67 @@
+"""Whether two states, or two values of JSON, are the same up to their last digits.
+
+Logarithms and exponentials come from the system's library, whose last digits change with the processor and
+with its version: a loop that moved to another machine is replayed there to almost the same state.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from math import isclose, isnan
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from linoto.service.loops.loop import Loop
+
+RELATIVE = 1e-9
+ABSOLUTE = 1e-12  # of a state: what is left of sums that cancel
+
+
+def same_state(one: Loop, other: Loop) -> bool:
+    """Whether two recoveries of a loop agree, open decisions included."""
+    if one.digest() == other.digest():
+        return True
+    if not is_close(*(memory_of(loop) for loop in (one, other)), least=ABSOLUTE):
+        return False
+    with opened(one) as first, opened(other) as second:
+        return first.files == second.files and all(
+            arrays_close(first[name], second[name]) for name in first.files
+        )
+
+
+def memory_of(loop: Loop) -> Any:
+    """What a loop keeps beside its agent, as JSON has it."""
+    return msgspec.to_builtins((loop.state, list(loop.pending.values()), list(loop.unmeasured.values())))
+
+
+def opened(loop: Loop) -> Any:
+    """The arrays of its agent."""
+    return np.load(BytesIO(loop.agent.snapshot()), allow_pickle=False)
+
+
+def arrays_close(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> bool:
+    """Whether two arrays of a state have the same form and almost the same numbers, also by field."""
+    if found.dtype != wanted.dtype or found.shape != wanted.shape:
+        return False
+    if names := wanted.dtype.names:
+        return all(arrays_close(found[name], wanted[name]) for name in names)
+    if wanted.dtype.kind != "f":
+        return bool(np.array_equal(found, wanted))
+    return np.allclose(found, wanted, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
+
+
+def is_close(found: Any, wanted: Any, least: float = 0.0) -> bool:
+    """Whether two values of JSON are the same up to the last digits; `least` is a difference that is none."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return found.keys() == wanted.keys() and all(
+            is_close(found[key], wanted[key], least) for key in wanted
+        )
+    if isinstance(wanted, list | tuple) and isinstance(found, list | tuple):
+        same = len(found) == len(wanted)
+        return same and all(is_close(a, b, least) for a, b in zip(found, wanted, strict=True))
+    if isinstance(wanted, float) and isinstance(found, int | float):
+        return isclose(found, wanted, rel_tol=RELATIVE, abs_tol=least) or (isnan(found) and isnan(wanted))
+    return bool(found == wanted)
