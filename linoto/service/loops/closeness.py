@@ -24,7 +24,7 @@ def same_state(one: Loop, other: Loop) -> bool:
     """Whether two recoveries of a loop agree, open decisions included."""
     if one.digest() == other.digest():
         return True
-    if not is_close(*(memory_of(loop) for loop in (one, other)), least=ABSOLUTE):
+    if not is_close(memory_of(one), memory_of(other), least=ABSOLUTE):
         return False
     with opened(one) as first, opened(other) as second:
         return first.files == second.files and all(
