@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from linoto.logs.saved import SavedLog
     from linoto.service.loops.loop import Loop
     from linoto.service.loops.spec import Arm
+    from linoto.service.storage.features import StoredArms
 
 SHOWN = (
     "promise",
@@ -101,8 +102,8 @@ def run_create(arguments: argparse.Namespace) -> None:
 
     log, source, _ = read_statistics(arguments)
     policy = read_policy(arguments, log)
-    parts = loop_parts(arguments, log)
-    loop, made = make_loop(arguments, policy, parts, source)
+    parts, stored = loop_parts(arguments, log)
+    loop, made = make_loop(arguments, policy, parts, source, stored)
     certificate = loop.certificate
     if arguments.json:
         facts = {"loop": loop.name, "db": str(arguments.db), "made": made, "contexts": "recipe" in parts}
@@ -117,12 +118,18 @@ def run_create(arguments: argparse.Namespace) -> None:
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 
-def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> dict[str, Any]:
-    """What the loop starts from: its log, and what is done today where somebody must say so."""
+def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[dict[str, Any], StoredArms | None]:
+    """What the loop starts from: its log, and what is done today where somebody must say so.
+
+    Of very many arms their file too, which the database then has.
+    """
     with service_needed():
         from linoto.service.loops import recipe_spec, spec
 
     practice = practice_of(arguments, log, needed=True)
+    stored = by_file(log)
+    if stored is not None:
+        return {"features": stored.sha256, "offline": spec.as_statistics(log.offline)}, stored
     written: dict[str, Callable[[Any], Any]] = {
         "arms": without_units,
         "offline": spec.as_statistics,
@@ -130,7 +137,21 @@ def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> dict[str, Any]:
         "moments": lambda moments: recipe_spec.as_statistics(moments, log.offline),
     }
     parts = {name: written[name](part) for name, part in log.features.to_create.items()}
-    return {**parts, "practice": practice}
+    return {**parts, "practice": practice}, None
+
+
+def by_file(log: SavedLog) -> StoredArms | None:
+    """The arms as a file, where they are too many for a list."""
+    import numpy as np
+
+    from linoto.service.loops.fixed_arms import MOST_NUMBERS
+    from linoto.service.storage.features import arms_of_file
+
+    if log.recipe is not None or log.arms.featureless:
+        return None
+    actions = log.actions
+    large = actions.dtype == np.float32 or actions.size > MOST_NUMBERS
+    return arms_of_file(actions, log.names) if large else None
 
 
 def without_units(arms: Mapping[str, list[float]]) -> list[Arm]:
@@ -147,7 +168,11 @@ def without_units(arms: Mapping[str, list[float]]) -> list[Arm]:
 
 
 def make_loop(
-    arguments: argparse.Namespace, policy: ComposedPolicy, parts: dict[str, Any], source: str
+    arguments: argparse.Namespace,
+    policy: ComposedPolicy,
+    parts: dict[str, Any],
+    source: str,
+    stored: StoredArms | None,
 ) -> tuple[Loop, bool]:
     """The loop, in the database, and whether it is new."""
     from linoto.core.snapshots import to_dict
@@ -166,7 +191,7 @@ def make_loop(
         holdback=arguments.holdback,
         **parts,
     )
-    return create_loop(arguments.db, arguments.name, canonical(spec))
+    return create_loop(arguments.db, arguments.name, canonical(spec), arms=stored)
 
 
 def default_reward(arguments: argparse.Namespace, policy: ComposedPolicy) -> float:

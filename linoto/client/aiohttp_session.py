@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
-from linoto.client.endpoint import BODY_HEADERS, CLOSED, Endpoint
+from linoto.client.endpoint import CLOSED, Endpoint
 from linoto.client.exchange import Request, no_answer
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ class Sessions:
             request.method,
             URL(self.endpoint.url + request.path, encoded=True),
             data=LargeBody(io.BytesIO(body)) if body and len(body) > LARGE else body,
-            headers=None if body is None else BODY_HEADERS,
+            headers=None if body is None else request.headers,
             allow_redirects=False,
         ) as response:
             sink = request.sink(response.status, response.headers)

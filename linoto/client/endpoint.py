@@ -7,7 +7,6 @@ from math import isfinite
 from urllib.parse import urlsplit
 
 IDLE_SECONDS = 15.0  # an unused connection is closed after this; the service closes its end after 30
-BODY_HEADERS = {"content-type": "application/json"}  # in addition, where a request has a body
 CLOSED = "the client must be open, got one that was closed"
 
 

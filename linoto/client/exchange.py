@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 from linoto.client.responses import ServiceError
 
 T = TypeVar("T")
+JSON, ARRAY = "application/json", "application/octet-stream"
 FIRST_PAUSE = 0.05  # seconds before the first repetition; doubled each time
 LONGEST_OF_OURS = 1.0  # seconds, where the service asks for nothing: a restart takes no longer
 LONGEST_PAUSE = 10.0  # seconds, even if the service asks for more: a caller is waiting
@@ -27,7 +28,13 @@ class Request(Generic[T]):
     path: str
     read: Callable[[Any], T]  # the result, from the JSON of the response
     body: bytes | None = None
+    kind: str = JSON  # of the body
     file: BinaryIO | None = None  # takes a response that is too large for memory; `read` then gets None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those in addition, where it has a body."""
+        return {"content-type": self.kind}
 
     @property
     def loop(self) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from math import isfinite, nan
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -28,7 +29,7 @@ from typing import (
 )
 from urllib.parse import quote, urlencode
 
-from linoto.client.exchange import Request
+from linoto.client.exchange import ARRAY, Request
 from linoto.client.responses import RewardResult, ServedDecision, record
 from linoto.core.hints import as_names
 
@@ -88,6 +89,7 @@ class Operations:
         policy: Policy | Mapping[str, Any],
         default_reward: float,
         arms: Sequence[str] | Mapping[str, Sequence[float]] | None = None,
+        features: str | None = None,
         offline: Offline | None = None,
         rows: Iterable[tuple[str, float]] | None = None,
         log: Mapping[str, Any] | None = None,
@@ -110,6 +112,8 @@ class Operations:
     ) -> Request[dict[str, Any]]:
         """Make a loop, or find it as it was made. `arms` are names, or names with their features.
 
+        Very many arms are sent before, as a file: `features` is then what `store_features` returned.
+
         Its log is given as statistics (`offline`), as `rows` of (arm, reward), or as a file in the log folder
         of the service: `log={"file": "june.parquet", "action": "banner", "reward": "clicked"}`. The arms may
         then be left out: they are those in the file.
@@ -129,7 +133,7 @@ class Operations:
         demonstrations: whoever knows it knows every draw. A setting that is None is left to the service.
         """
         made_from: dict[str, Any] = {"arms": arms, "offline": offline, "rows": rows, "log": log}
-        made_from |= {"recipe": recipe, "moments": moments}
+        made_from |= {"recipe": recipe, "moments": moments, "features": features}
         if saved is not None:
             refuse_others(made_from)
             policy = assuming(policy, saved)
@@ -141,6 +145,15 @@ class Operations:
         settings |= {"drift_allowed": drift_allowed, "alarm_run": alarm_run}
         settings |= {"policy": policy, "default_reward": float(default_reward), "practice": practice}
         return send("PUT", path_to(loop), as_json(settings | made_from))
+
+    @operation
+    def store_features(self, path: str | Path) -> Request[str]:
+        """Send the features of very many arms, an .npy file: what loops with these arms are made with.
+
+        The same file again changes nothing. Give the client a longer `timeout` for a large one.
+        """
+        body = Path(path).read_bytes()
+        return Request("POST", "/v1/features", lambda said: str(said["sha256"]), body, kind=ARRAY)
 
     @operation
     def loops(

@@ -10,7 +10,7 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ClosedPoolError, HTTPError
 
-from linoto.client.endpoint import BODY_HEADERS, CLOSED, Endpoint
+from linoto.client.endpoint import CLOSED, Endpoint
 from linoto.client.exchange import Request, no_answer
 
 T = TypeVar("T")
@@ -67,7 +67,9 @@ class Pool:
             request.method,
             self.endpoint.path + request.path,
             body=request.body,
-            headers=self.endpoint.headers if request.body is None else self.endpoint.headers | BODY_HEADERS,
+            headers=self.endpoint.headers
+            if request.body is None
+            else self.endpoint.headers | request.headers,
             timeout=self.endpoint.timeout,
             retries=False,
             preload_content=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,25 +48,41 @@ def read_array_file(path: Path, *, intercept: bool, arm_effects: bool | None) ->
     return arms.with_effects() if arm_effects else arms
 
 
+class ArrayLayout(NamedTuple):
+    """Where the features lie in a file of arms, and what else it says."""
+
+    shape: tuple[int, int]  # (k, d)
+    by_columns: bool  # whether columns come first
+    kind: np.dtype[Any]
+    place: int  # of the first number
+    names: Names
+
+
+def layout_of(file: BinaryIO) -> ArrayLayout:
+    """What a file of arms says before and after its numbers; refuse what is none."""
+    shape, by_columns, kind = described(file)
+    place = file.tell()
+    end = place + shape[0] * shape[1] * kind.itemsize
+    if file.seek(0, 2) < end:
+        raise ValueError("got a part of one")
+    more = file.tell() > end
+    file.seek(end)
+    names: Names = read_names(file, shape[0]) if more else Numbered(shape[0])
+    return ArrayLayout(shape, by_columns, kind, place, names)
+
+
 def open_array_file(path: Path) -> tuple[npt.NDArray[Any], Names]:
     """(k, d) the features, mapped for reading, and the names."""
     try:
         with path.open("rb") as file:
-            shape, by_columns, kind = described(file)
-            place = file.tell()
-            file.seek(place + int(np.prod(shape)) * kind.itemsize)
-            rest = file.read(1)
-            names = None if not rest else read_names(file, shape[0], str(path))
+            shape, by_columns, kind, place, names = layout_of(file)
     except OSError as error:
         raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"{path} must be {MADE}, {error}") from None
     order = "F" if by_columns else "C"
-    try:
-        features = np.memmap(path, kind, "r", place, shape, order)  # type: ignore[call-overload]
-    except ValueError:
-        raise ValueError(f"{path} must be {MADE}, got a part of one") from None
-    return features, Numbered(shape[0]) if names is None else names
+    features = np.memmap(path, kind, "r", place, shape, order)  # type: ignore[call-overload]
+    return features, names
 
 
 def described(file: BinaryIO) -> tuple[tuple[int, int], bool, np.dtype[Any]]:
@@ -85,17 +101,16 @@ def described(file: BinaryIO) -> tuple[tuple[int, int], bool, np.dtype[Any]]:
     return (shape[0], shape[1]), by_columns, kind
 
 
-def read_names(file: BinaryIO, k: int, where: str) -> Names:
-    """The names of k arms, from the second array of a file, of which one byte was read."""
-    file.seek(-1, 1)
+def read_names(file: BinaryIO, k: int) -> Names:
+    """The names of k arms, from the second array of a file, which begins here and ends it."""
     try:
         names = np.lib.format.read_array(file, allow_pickle=False)
     except ValueError:
         raise ValueError("and names of arms as a second one, got something else after it") from None
-    if names.shape != (k,) or names.dtype.kind not in "USiu":
+    if names.shape != (k,) or names.dtype.kind not in "USiu" or file.read(1):
         raise ValueError(f"and {k} names as a second one, got {names.dtype} of shape {names.shape}")
-    texts = names.astype(str).tolist()
-    return names_of(texts, "names", where)
+    texts = np.char.decode(names, "utf-8").tolist() if names.dtype.kind == "S" else names.astype(str).tolist()
+    return names_of(texts, "names", "the file")
 
 
 def with_constant(features: npt.NDArray[Any]) -> Floats:

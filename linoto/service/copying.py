@@ -41,6 +41,11 @@ def copy_table(
 ) -> int:
     """All rows of a table, some at a time, which may be checked: how many."""
     count, rows = 0, sql.all_rows(reading, table)
+    if table == "features":  # of a megabyte each
+        keys = sql.features_keys(reading)
+        for key in keys:
+            sql.insert_rows(writing, table, [sql.features_row(reading, key)])
+        return len(keys)
     while some := list(islice(rows, AT_ONCE)):
         if check is not None:
             check(some)

@@ -24,10 +24,11 @@ from linoto.service.loops.records import (
 )
 from linoto.service.loops.restores import note_of, restored_event, restored_text
 from linoto.service.loops.spec import LoopSpec
-from linoto.service.storage import expected, schema, sql, sqlite, tokens
+from linoto.service.storage import expected, features, schema, sql, sqlite, tokens
 from linoto.service.storage.connection import Connection, Row
 from linoto.service.storage.database import open_database, open_exclusively
 from linoto.service.storage.expected import put_in_place
+from linoto.service.storage.features import StoredArms
 from linoto.service.storage.places import Address, Place
 from linoto.service.storage.store import Store
 
@@ -148,10 +149,13 @@ def copy_into(path: Path, part: Path) -> None:
             target.close()
 
 
-def create_loop(path: Place, name: str, spec: LoopSpec, clock: Clock = time.time) -> tuple[Loop, bool]:
+def create_loop(
+    path: Place, name: str, spec: LoopSpec, clock: Clock = time.time, *, arms: StoredArms | None = None
+) -> tuple[Loop, bool]:
     """Add a loop of a canonical spec, or find the one made from the same; whether it is new.
 
-    What is refused leaves no database behind that was not there.
+    `arms` are those of its file, which is stored with it, in one transaction. What is refused leaves no
+    database behind that was not there.
     """
     loops, loop = Loops(clock), Loop.fresh(name, spec)
     if isinstance(path, Path) and not path.exists():
@@ -159,9 +163,18 @@ def create_loop(path: Place, name: str, spec: LoopSpec, clock: Clock = time.time
     store = Store(path, on_commit=loops.committed, on_rollback=loops.rolled_back)
     try:
         store.write_sync(loops.load)
-        return store.write_sync(partial(loops.create, loop=loop))
+        return store.write_sync(partial(create_with, loops, loop, arms))
     finally:
         store.close()
+
+
+def create_with(
+    loops: Loops, loop: Loop, arms: StoredArms | None, connection: Connection
+) -> tuple[Loop, bool]:
+    """A loop and the file of its arms, both or none."""
+    if arms is not None:
+        features.put(connection, arms, loops.clock())
+    return loops.create(connection, loop)
 
 
 def rebuild(path: Place) -> Iterator[str]:

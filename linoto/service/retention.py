@@ -18,6 +18,7 @@ from linoto.service.loops.records import (
     LeftOutError,
     apply_events,
     raise_wrong,
+    read_spec,
     recover,
     restored,
     why_unreadable,
@@ -83,7 +84,24 @@ def prune(
                 with open_database(path, wait=PATIENCE) as writing:
                     prune_loop(reading, writing, base, now, sleep, batch)
             yield f"{base.name}: {'would prune' if dry_run else 'pruned'} {line}"
+        if loop is None and not wrong:
+            yield from prune_features(path, reading, before, dry_run)
     raise_wrong(wrong, len(rows), "were not pruned")
+
+
+def prune_features(path: Place, reading: Connection, before: float, dry_run: bool) -> Iterator[str]:
+    """Delete features by file that no loop has, and that nobody has sent or used since a time."""
+    used = {read_spec(name, spec).features for _, name, spec, _ in sql.all_loops(reading)}
+    for digest, size in sql.old_features(reading, before):
+        if digest in used:
+            continue
+        if not dry_run:
+            with open_database(path, wait=PATIENCE) as writing:
+                writing.begin()
+                sql.delete_features(writing, digest, before)
+                writing.commit()
+        done = "would delete" if dry_run else "deleted"
+        yield f"features {digest}: {done} {int(size) / 1e6:.1f} MB that no loop has"
 
 
 def prune_and_shrink(path: Place, *, before: float, now: float, loop: str | None = None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from linoto.core.agent import Agent
-from linoto.core.arrays import Floats, Ints
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.codec import finite
 from linoto.service.loops.lift import Limits
 from linoto.service.loops.limits import Sum, mean_intervals
@@ -105,7 +105,7 @@ class ArmNumbers(NamedTuple):
 class ItemNumbers(NamedTuple):
     """The same in a loop with contexts, where an arm has no mean reward of its own, only its plays have."""
 
-    names: list[str]
+    names: Sequence[str]
     totals: list[RewardTotals]
     limits: Limits | None
     removed: frozenset[int]
@@ -152,7 +152,7 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
     agent, since, plays = loop.agent, loop.state.since_drift, np.array(loop.state.plays)
     logged, present, arms = agent.offline.pulls, agent.present, np.arange(plays.size)
     if limit is not None:
-        arms = np.lexsort((-logged, -plays, ~present))[:limit]
+        arms = first_shown(logged, plays, present, limit)
     shown = arms.tolist()
     mean, lcb, ucb = estimates(agent, arms) if since is None else means_since(loop, since)[:, arms]
     return ArmNumbers(
@@ -167,6 +167,18 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
         ucb=ucb,
         present=present[arms],
     )
+
+
+def first_shown(logged: Ints, plays: Ints, present: Bools, limit: int) -> Ints:
+    """(limit,) those that were played most, or else are in the log most; removed ones come last.
+
+    Of a million arms few were ever played: where these are enough, the others are not sorted.
+    """
+    some = np.flatnonzero(present & ((plays > 0) | (logged > 0)))
+    if some.size < limit:
+        some = np.arange(plays.size)
+    order = np.lexsort((-logged[some], -plays[some], ~present[some]))
+    return np.asarray(some[order[:limit]])
 
 
 def estimates(agent: LoopAgent, arms: Ints) -> Floats:

@@ -13,6 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
 from linoto.core.features.recipe import Recipe
+from linoto.core.names import Numbered
 from linoto.service.errors import invalid
 from linoto.service.loops.events import ArmsChanged, Context, DecisionMade
 from linoto.service.loops.practice_weights import Practice
@@ -198,6 +199,12 @@ class LoopArms(ABC):
     def practice_lost_an_arm(self, agent: LoopAgent) -> bool:
         """Whether the last change took an arm from practice: rounds are compared with what is left."""
         return False
+
+    @property
+    def listed(self) -> Sequence[str]:
+        """The names of all arms; of those that are numbered none is in memory."""
+        items = self.recipe.items
+        return items if isinstance(items, Numbered) else list(items)
 
     def names_of(self, arms: Sequence[int]) -> list[str]:
         """The names of some arms."""

@@ -18,7 +18,6 @@ from linoto.core.confidence import why_noise_refuted
 from linoto.core.doubling import DoublingAgent
 from linoto.core.false_bounds import at_any_ridge
 from linoto.core.hints import shortened_list
-from linoto.core.offline import Offline
 from linoto.core.one_hot import find_one_hot, one_hot, recognising
 from linoto.core.slices import slicing
 from linoto.core.snapshots import from_dict, resume
@@ -29,9 +28,10 @@ from linoto.service.loops.arms import Added, LoopArms
 from linoto.service.loops.events import ArmsChanged, Context, DecisionMade
 from linoto.service.loops.practice_weights import Practice
 from linoto.service.loops.questions import FixedQuestion
-from linoto.service.loops.spec import MOST_FEATURES, LoopAgent, LoopSpec
+from linoto.service.loops.spec import MOST_FEATURES, LoopAgent, LoopSpec, log_of
 from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.watch import Watch
+from linoto.service.storage.features import StoredArms, known_arms
 
 if TYPE_CHECKING:
     from linoto.service.loops.keys import LoopKey
@@ -47,6 +47,7 @@ class FixedArms(LoopArms):
 
     logged: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)  # (k,) rows of those
     # that are present
+    stored: StoredArms | None = field(default=None, compare=False, repr=False)  # where they are by file
 
     # -- starting
 
@@ -59,7 +60,10 @@ class FixedArms(LoopArms):
             at_any_ridge(today),
         ):
             agent: Any = from_dict(spec.policy, stored=True).start(
-                features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=list(self.recipe.items)
+                features(spec),
+                log_of(spec.offline, len(self.recipe.items)),
+                rng=as_generator(spec.seed or 0),
+                names=self.recipe.items,
             )
         if not isinstance(agent, Agent | DoublingAgent) or not hasattr(agent, "gate"):
             raise invalid(f"policy must be one that a loop can run, got {spec.policy}")
@@ -69,7 +73,9 @@ class FixedArms(LoopArms):
         agent: LoopAgent = resume(snapshot, features(spec))
         names = self.recipe.items
         k, came = len(names), sum(len(change.added) for change in agent.changes)
-        return agent if tuple(agent.names or ())[:k] == names and agent.k == k + came else None
+        known = agent.names or ()
+        same = known == names or known[:k] == names
+        return agent if same and agent.k == k + came else None
 
     def keeps_lists(self, agent: LoopAgent) -> bool:
         """A propensity is asked of all arms, and so is a coin; an epoch of Doubling is kept as a whole."""
@@ -168,7 +174,8 @@ class FixedArms(LoopArms):
 
     def after(self, agent: LoopAgent) -> FixedArms:
         gone = frozenset(np.flatnonzero(~agent.present).tolist())
-        recipe = replace(self.recipe, items=tuple(agent.names or ()))
+        items = agent.names or ()
+        recipe = self.recipe if items == self.recipe.items else replace(self.recipe, items=items)
         logged = agent.offline.pulls * agent.present
         return replace(self, recipe=recipe, changes=agent.changes, gone=gone, logged=logged)
 
@@ -184,6 +191,8 @@ class FixedArms(LoopArms):
 
 def features(spec: LoopSpec) -> Floats:
     """(k, d) the actions; the identity where no arm has features."""
+    if spec.features is not None:
+        return features_by_file(spec.features)
     k, given = len(spec.arms), [arm.features for arm in spec.arms]
     missing = [vector is None for vector in given]
     if any(missing) and not all(missing):
@@ -201,6 +210,14 @@ def features(spec: LoopSpec) -> Floats:
     return one_hot(k) if all(missing) else np.array(given, dtype=np.float64)
 
 
+def features_by_file(digest: str) -> Floats:
+    """(k, d) the actions of a file that is in memory."""
+    found = known_arms(digest).features
+    if found.shape[1] > MOST_FEATURES:
+        raise invalid(f"arms must have 1 to {MOST_FEATURES} features, got {found.shape[1]}")
+    return found
+
+
 def new_features(agent: LoopAgent, added: Added) -> Floats:
     """(j, d + n) the actions of arms that come: without features, each brings one of its own."""
     k, d = agent.actions.shape
@@ -215,15 +232,3 @@ def new_features(agent: LoopAgent, added: Added) -> Floats:
             f"{k + len(given)} x {width}"
         )
     return np.eye(len(given), width, d) if without else np.array(given, dtype=np.float64)
-
-
-def log_of(spec: LoopSpec) -> Offline:
-    """The log a loop starts from."""
-    stats = spec.offline
-    if stats is None:
-        return Offline.empty(len(spec.arms))
-    return Offline(
-        pulls=stats.pulls,  # type: ignore[arg-type]
-        reward_sums=stats.reward_sums,  # type: ignore[arg-type]
-        reward_squares=stats.reward_squares,  # type: ignore[arg-type]
-    )

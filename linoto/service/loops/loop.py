@@ -81,7 +81,7 @@ class Loop(LoopData):
         first.prepare(agent)
         promised = without_seed(agent.certificate) if known is None else known[1]
         arms = first.after(agent)
-        names = list(arms.recipe.items)
+        names = arms.listed
         zeros, practice, metrics = [0] * len(names), PracticeTerms.of(agent, promised), metrics_of(promised)
         state = LoopState(
             mode=spec.mode,
@@ -108,7 +108,7 @@ class Loop(LoopData):
             practice=practice,
             metrics=metrics,
             names=names,
-            index={arm: i for i, arm in enumerate(names)},
+            index=arms.recipe.item_places,
             log_mean=arms.log_mean(agent),
             arms=arms,
         )
@@ -200,8 +200,7 @@ class Loop(LoopData):
     def _know_arms(self) -> None:
         """The names of all arms there were, and what changes of them did to the promise."""
         self.arms = self.arms.after(self.agent)
-        self.names = list(self.arms.recipe.items)
-        self.index = {arm: i for i, arm in enumerate(self.names)}
+        self.names, self.index = self.arms.listed, self.arms.recipe.item_places
         texts = tuple(change.text for change in self.state.arm_changes)  # they say what is left of practice
         self.certificate = replace(self.agent.amended(self.first_certificate), changes=texts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -53,8 +54,8 @@ class LoopData:
     watch: Watch
     practice: PracticeTerms | None  # where the gate throws a coin
     metrics: dict[str, Metric]  # its guardrails by name
-    names: list[str]
-    index: dict[str, int]
+    names: Sequence[str]
+    index: Mapping[str, int]
     log_mean: float | None
     arms: LoopArms
     secret: bytes | None = field(default=None, repr=False)  # of the database; None: it is in none yet

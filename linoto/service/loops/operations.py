@@ -43,6 +43,7 @@ from linoto.service.loops.spec import Arm
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
 from linoto.service.storage.connection import Connection, Row
+from linoto.service.storage.features import NOT_THERE
 
 logger = logging.getLogger("linoto.service")
 T = TypeVar("T")
@@ -288,6 +289,8 @@ class Loops:
             raise Refused(409, "exists", f"loop {name!r} exists with other arms, log, policy or settings")
         check_new(loop)
         at = self.clock()
+        if spec.features is not None and not sql.use_features(connection, spec.features, at):
+            raise invalid(NOT_THERE.format(spec.features))
         id = sql.insert_loop(connection, name, msgspec.json.encode(spec), at)
         if loop.state.seq:  # added before, in a transaction that was rolled back
             loop = Loop.fresh(name, loop.asked)

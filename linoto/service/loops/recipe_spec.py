@@ -14,9 +14,10 @@ from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.service.errors import invalid
+from linoto.service.storage import features
 
-LONGEST_NAME = 200  # characters
 MOST_WORK = 200_000_000  # multiplications of one decision, k d^2: about a tenth of a second
+LONGEST_NAME = features.LONGEST_NAME
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]  # a square must stay finite

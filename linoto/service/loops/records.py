@@ -27,7 +27,7 @@ from linoto.service.loops.loop_data import Unmeasured
 from linoto.service.loops.restores import skipped_by
 from linoto.service.loops.spec import VERSION, LoopSpec
 from linoto.service.loops.starting import arms_of
-from linoto.service.storage import sql
+from linoto.service.storage import features, sql
 from linoto.service.storage.connection import Connection, Row
 from linoto.version import __version__
 
@@ -63,6 +63,7 @@ def restored(
     spec = read_spec(name, body)
     parts: dict[str, Any] = {"id": id, "created_at": created_at, "secret": sql.secret_of(connection)[0]}
     with saying(f"loop {name!r} cannot be made from its spec", RESTORE):
+        stored = features.find(connection, spec.features)  # somebody has it until the loop does
         if saved is None:
             return Loop.fresh(name, spec, **parts)
         arms, policy = arms_of(spec), stored_policy(spec.policy)
@@ -74,6 +75,7 @@ def restored(
         known = None if promised is None else (agent, promised)
         loop = Loop.fresh(name, spec, known=known, **parts)
         loop.restore(saved[1], agent)
+    del stored
     loop.reopen(open_decisions(connection, loop), unmeasured(connection, loop))
     loop.alarms_logged = len(loop.state.alarms)
     return loop

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct, field
 
 from linoto.core.agent import Agent
+from linoto.core.arrays import Floats
 from linoto.core.doubling import DoublingAgent
 from linoto.core.features.recipe import Recipe
 from linoto.core.learnt import LearntPolicy
-from linoto.core.offline import Offline
+from linoto.core.names import Names, places_of
+from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Policy
 from linoto.core.snapshots import from_dict, to_dict
 from linoto.service.errors import invalid
@@ -29,9 +32,11 @@ from linoto.service.loops.recipe_spec import (
     Total,
 )
 from linoto.service.loops.seeded import seed_of
+from linoto.service.storage.features import known_arms
 from linoto.service.storage.log_files import count_context_log, count_log
 
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
+SUMS = ("pulls", "reward_sums", "reward_squares")
 MOST_METRICS = 20  # guardrails, each with a ledger in every decision
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -54,6 +59,13 @@ class LogStatistics(Struct, forbid_unknown_fields=True, omit_defaults=True, froz
     pulls: list[Count]
     reward_sums: list[Total]
     reward_squares: list[Total] | None = None
+    arms: (
+        Annotated[
+            list[Annotated[int, Meta(ge=0, lt=10_000_000)]],
+            Meta(description="where arms are by file: the places, from 0, of those that were ever played"),
+        ]
+        | None
+    ) = None
 
 
 class LogFile(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
@@ -69,6 +81,8 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 
     `missing_reward` says what such a decision means: its reward is "unknown", or it earned the "default".
 
+    The arms are listed or, where they are very many, in a file that was sent before: `features` is its hash.
+
     The log is given in one of three forms, `offline`, `rows` or `log`. With `log` the arms may be left out:
     they are then the distinct actions of the file, in alphabetical order.
 
@@ -80,6 +94,13 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     policy: dict[str, Any]
     default_reward: Number
     offline: LogStatistics | None = None
+    features: (
+        Annotated[
+            str,
+            Meta(pattern="^[0-9a-f]{64}$", description="arms by file: what POST /v1/features answered"),
+        ]
+        | None
+    ) = None
     rows: list[tuple[ArmName, Number]] | None = None  # a log as (arm name, reward), instead of `offline`
     log: LogFile | None = None
     recipe: RecipeSpec | None = None
@@ -210,7 +231,7 @@ def counted_log(spec: LoopSpec, logs: Path | None) -> dict[str, Any]:
 
 def counted_contexts(spec: LoopSpec, recipe: RecipeSpec, logs: Path | None) -> dict[str, Any]:
     """The same for a loop with contexts."""
-    odd = [name for name in ("arms", "offline", "rows") if getattr(spec, name)]
+    odd = [name for name in ("arms", "features", "offline", "rows") if getattr(spec, name)]
     if odd:
         raise invalid(
             f"{odd[0]} must be left out in a loop with a recipe: its items are the arms, and its log is "
@@ -272,31 +293,92 @@ def arms_and_statistics(spec: LoopSpec, logs: Path | None) -> tuple[list[Arm], L
     given = [form for form in ("offline", "rows", "log") if getattr(spec, form) is not None]
     if len(given) > 1:
         raise invalid(f"a log must be given once, as offline, rows or log, got {' and '.join(given)}")
+    names = names_of(spec)
     if spec.log is not None:
-        names = [arm.name for arm in spec.arms]
         file, action, reward = spec.log.file, spec.log.action, spec.log.reward
-        log, names = count_log(
+        log, found = count_log(
             logs, file, action=action, reward=reward, arms=names, most=MOST_FEATURES, longest=LONGEST_NAME
         )
-        return spec.arms or [Arm(name=name) for name in names], as_statistics(log)
-    if not spec.arms:
+        if spec.features is not None:
+            return [], as_statistics(log, played_only=True)
+        return spec.arms or [Arm(name=name) for name in found], as_statistics(log)
+    if not names:
         raise invalid("arms must be given where there is no log file to find them in, got none")
-    return spec.arms, spec.offline if spec.rows is None else statistics_of_rows(spec.arms, spec.rows)
+    if spec.rows is not None:
+        log = log_of_rows(names, spec.rows)
+    elif spec.features is None or spec.offline is None:
+        check_every_arm(spec.offline)
+        return spec.arms, spec.offline
+    else:
+        log = checked_log(spec.offline, len(names))
+    return spec.arms, as_statistics(log, played_only=spec.features is not None)
 
 
-def statistics_of_rows(arms: list[Arm], rows: list[tuple[str, float]]) -> LogStatistics:
+def names_of(spec: LoopSpec) -> Names:
+    """(k,) the names of the arms, listed or by file."""
+    if spec.features is None:
+        return tuple(arm.name for arm in spec.arms)
+    if spec.arms:
+        raise invalid("arms must be left out where they are by file (features), got both")
+    return known_arms(spec.features).names
+
+
+def check_every_arm(stats: LogStatistics | None) -> None:
+    """Refuse statistics of some arms only where all of them are listed."""
+    if stats is not None and stats.arms is not None:
+        raise invalid("arms of offline must be left out where the arms of the loop are listed")
+
+
+def checked_log(stats: LogStatistics, k: int) -> Offline:
+    """The log of k arms by file, or a refusal."""
+    try:
+        return as_offline(log_of(stats, k), k)
+    except ValueError as error:
+        raise invalid(f"offline: {error}") from error
+
+
+def log_of(stats: LogStatistics | None, k: int) -> Offline:
+    """The log of k arms."""
+    if stats is None:
+        return Offline.empty(k)
+    sums: dict[str, Any] = {name: getattr(stats, name) for name in SUMS}
+    if stats.arms is None:
+        return Offline(**sums)
+    if len(set(stats.arms)) < len(stats.arms) or max(stats.arms, default=0) >= k:
+        raise invalid(f"arms of offline must be places below {k}, each once")
+    for name, values in sums.items():
+        if values is not None and len(values) != len(stats.arms):
+            raise invalid(f"{name} must have {len(stats.arms)} numbers like arms, got {len(values)}")
+    whole: dict[str, Any] = {
+        name: None if values is None else placed(values, stats.arms, k) for name, values in sums.items()
+    }
+    return Offline(**whole)
+
+
+def placed(values: list[Any], places: list[int], k: int) -> Floats:
+    """(k,) these values at their places, and 0 elsewhere."""
+    found = np.zeros(k)
+    found[places] = values
+    return found
+
+
+def log_of_rows(names: Names, rows: list[tuple[str, float]]) -> Offline:
     """A log that came with the request."""
-    index = {arm.name: i for i, arm in enumerate(arms)}
+    index = places_of(names)
     unknown = next((name for name, _ in rows if name not in index), None)
     if unknown is not None:
         raise invalid(f"rows must name arms of the loop, got {unknown!r}")
     plays, rewards = [index[name] for name, _ in rows], [reward for _, reward in rows]
-    return as_statistics(Offline.from_rows(plays, rewards, k=len(arms)))
+    return Offline.from_rows(plays, rewards, k=len(names))
 
 
-def as_statistics(log: Offline) -> LogStatistics:
-    """A log as a loop keeps it."""
-    squares = None if log.reward_squares is None else log.reward_squares.tolist()
+def as_statistics(log: Offline, *, played_only: bool = False) -> LogStatistics:
+    """A log as a loop keeps it; with `played_only` without the arms that were never played."""
+    some = np.flatnonzero(log.pulls) if played_only else slice(None)
+    squares = None if log.reward_squares is None else log.reward_squares[some].tolist()
     return LogStatistics(
-        pulls=log.pulls.tolist(), reward_sums=log.reward_sums.tolist(), reward_squares=squares
+        pulls=log.pulls[some].tolist(),
+        reward_sums=log.reward_sums[some].tolist(),
+        reward_squares=squares,
+        arms=np.flatnonzero(log.pulls).tolist() if played_only else None,
     )

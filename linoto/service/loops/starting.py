@@ -8,15 +8,16 @@ from linoto.service.loops.arms import LoopArms
 from linoto.service.loops.context_arms import ContextArms
 from linoto.service.loops.fixed_arms import FixedArms
 from linoto.service.loops.recipe_spec import read_recipe
-from linoto.service.loops.spec import LoopAgent, LoopSpec
+from linoto.service.loops.spec import LoopAgent, LoopSpec, names_of
+from linoto.service.storage.features import known_arms
 
 
 def arms_of(spec: LoopSpec) -> LoopArms:
     """The arms of a loop before its first event."""
     if spec.recipe is not None:
         return ContextArms(recipe=read_recipe(spec.recipe), practice=spec.practice)
-    names = tuple(arm.name for arm in spec.arms)
-    return FixedArms(recipe=Recipe(items=names, item="action", intercept=False))
+    stored = None if spec.features is None else known_arms(spec.features)
+    return FixedArms(recipe=Recipe(items=names_of(spec), item="action", intercept=False), stored=stored)
 
 
 def start_agent(spec: LoopSpec) -> LoopAgent:

@@ -361,8 +361,9 @@ class ServerConnection:
     # -- the database
 
     def has_table(self, name: str) -> bool:
-        """All are made together."""
-        return True
+        """Whether there is such a table."""
+        found = self.execute("SELECT to_regclass(?)", (f"{own_sql.SCHEMA}.{name}",)).fetchone()
+        return found[0] is not None
 
     def add_tables(self) -> None:
         """The secret of the database, and that the planner keeps no samples of people."""
@@ -440,7 +441,7 @@ class ServerConnection:
         self.execute(own_sql.MAKING)
         try:
             made = "" if self.has_tables() else f"{self._missing_schema()}{own_sql.TABLES};"
-            self._session().execute(f"BEGIN;{made}{own_sql.SERVERS};COMMIT;".encode())
+            self._session().execute(f"BEGIN;{made}{own_sql.FEATURES}{own_sql.SERVERS};COMMIT;".encode())
         finally:
             if not self._raw.closed:
                 self.rollback()

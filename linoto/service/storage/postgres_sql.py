@@ -121,6 +121,19 @@ CREATE TABLE outbox (
 );
 """
 
+# Features of arms by file, which a database that version 0.3 made gets when it is served. They are numbers
+# that hardly get smaller: nobody tries to.
+FEATURES = """
+CREATE TABLE IF NOT EXISTS features (
+    sha256 TEXT COLLATE "C" NOT NULL,
+    part BIGINT NOT NULL,
+    body BYTEA NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (sha256, part)
+);
+ALTER TABLE features ALTER COLUMN body SET STORAGE EXTERNAL;
+"""
+
 # Contexts, keys and what was learnt from them are in these, and the planner would keep samples of them.
 PERSONAL = [
     ("events", "body", "BYTEA"),

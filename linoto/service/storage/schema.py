@@ -118,6 +118,13 @@ CREATE TABLE IF NOT EXISTS metrics (
     seq INTEGER NOT NULL,
     PRIMARY KEY (loop, number, name)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS features (
+    sha256 TEXT NOT NULL,
+    part INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (sha256, part)
+) STRICT;
 CREATE TABLE IF NOT EXISTS outbox (
     id TEXT PRIMARY KEY,
     made_at REAL NOT NULL,

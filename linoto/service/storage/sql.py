@@ -421,6 +421,67 @@ def base_seq(connection: Connection, loop: int) -> int:
     return 0 if base is None else int(base[0])
 
 
+# -- arms by file: a database has them once it was served by a version that knows them
+
+
+def features_head(connection: Connection, digest: str) -> bytes | None:
+    """What is said of a file whose parts are all there."""
+    if not connection.has_table("features"):
+        return None
+    row = one_row(connection, "SELECT body FROM features WHERE sha256 = ? AND part = 0", (digest,))
+    return None if row is None else bytes(row[0])
+
+
+def features_part(connection: Connection, digest: str, part: int) -> bytes:
+    """One part of a file; nothing where it is missing."""
+    row = one_row(connection, "SELECT body FROM features WHERE sha256 = ? AND part = ?", (digest, part))
+    return b"" if row is None else bytes(row[0])
+
+
+def put_features(connection: Connection, values: Row) -> None:
+    """(sha256, part, body, at): the same part of the same file is the same."""
+    connection.execute(
+        "INSERT INTO features VALUES (?, ?, ?, ?) ON CONFLICT (sha256, part) DO UPDATE SET at = excluded.at",
+        values,
+    )
+
+
+def use_features(connection: Connection, digest: str, at: float) -> bool:
+    """Whether a file is there; until the transaction ends, nobody deletes it."""
+    update = "UPDATE features SET at = ? WHERE sha256 = ? AND part = 0"
+    return connection.execute(update, (at, digest)).rowcount == 1
+
+
+def old_features(connection: Connection, before: float) -> list[Row]:
+    """(sha256, bytes) of files that nobody has put or used since, complete or not."""
+    if not connection.has_table("features"):
+        return []
+    return connection.execute(
+        "SELECT sha256, sum(length(body)) FROM features GROUP BY sha256 HAVING max(at) < ? ORDER BY sha256",
+        (before,),
+    ).fetchall()
+
+
+def delete_features(connection: Connection, digest: str, before: float) -> None:
+    """Delete a file that nobody has put or used since; first what says that it is complete."""
+    whole = "SELECT 1 FROM features WHERE sha256 = ? AND part = 0"
+    connection.execute("DELETE FROM features WHERE sha256 = ? AND part = 0 AND at < ?", (digest, before))
+    if connection.execute(whole, (digest,)).fetchone() is None:
+        connection.execute("DELETE FROM features WHERE sha256 = ? AND at < ?", (digest, before))
+
+
+def features_keys(connection: Connection) -> list[Row]:
+    """(sha256, part) of every row."""
+    return connection.execute("SELECT sha256, part FROM features ORDER BY sha256, part").fetchall()
+
+
+def features_row(connection: Connection, key: Row) -> Row:
+    """One of them."""
+    row = one_row(connection, "SELECT * FROM features WHERE sha256 = ? AND part = ?", key)
+    assert row is not None
+    return row
+
+
 # -- whole tables
 
 TABLES = (
@@ -433,6 +494,7 @@ TABLES = (
     "snapshots",
     "bases",
     "promises",
+    "features",
     "tokens",
     "token_limits",
     "outbox",

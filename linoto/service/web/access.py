@@ -227,8 +227,8 @@ def check_local(headers: Headers) -> None:
         raise Refused(403, "forbidden", f"requests from pages of other sites are refused, got {origin!r}")
 
 
-def needs(role: str) -> Callable[[AnyRequest], Awaitable[None]]:
-    """Let this role and those above it pass, and bodies only as JSON; before the body is read.
+def needs(role: str, takes: bytes = b"application/json") -> Callable[[AnyRequest], Awaitable[None]]:
+    """Let this role and those above it pass, and bodies only as this type; before the body is read.
 
     A hook, and not a guard: the framework copies the whole handler for every call of a guard.
     """
@@ -245,9 +245,9 @@ def needs(role: str) -> Callable[[AnyRequest], Awaitable[None]]:
         if isinstance(loop, str) and not caller.may_see(loop):
             raise Refused(403, "forbidden", f"the token {caller.name!r} is not for the loop {loop!r}")
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if request.scope["method"] in ("POST", "PUT", "PATCH") and kind != b"application/json":
-            got = f"content-type must be application/json, got {kind.decode('latin-1')!r}"
-            hint = "" if kind else ": send {} where there is nothing to say"
+        if request.scope["method"] in ("POST", "PUT", "PATCH") and kind != takes:
+            got = f"content-type must be {takes.decode()}, got {kind.decode('latin-1')!r}"
+            hint = "" if kind or takes != b"application/json" else ": send {} where there is nothing to say"
             raise Refused(415, "not_json", got + hint)
 
     return check

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -13,16 +14,17 @@ from litestar.params import Parameter
 from litestar.response import Stream
 from litestar.types import ASGIApp
 
-from linoto.service.errors import Refused
+from linoto.service.errors import Refused, invalid
 from linoto.service.loops import arm_views, spec, views
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import LoopSpec
+from linoto.service.storage import features, sql
 from linoto.service.web import live_views
 from linoto.service.web.access import AnyRequest
 from linoto.service.web.creation import LoopCreation
 from linoto.service.web.export import parquet
 from linoto.service.web.framework import JsonResponse
-from linoto.service.web.messages import Change, NewArms, Readiness
+from linoto.service.web.messages import Change, FeatureFile, NewArms, Readiness
 from linoto.service.web.peers import PLACE
 from linoto.service.web.routing import (
     Json,
@@ -37,8 +39,9 @@ from linoto.service.web.routing import (
 )
 from linoto.service.web.status_routes import check_writer
 
+MOST_LISTED = 100_000  # loops or arms in one answer
 Pending = Annotated[bool, Parameter(description="those without a reward too")]
-Most = Annotated[int | None, Parameter(ge=1, le=100_000, description="how many at most; all if left out")]
+Most = Annotated[int | None, Parameter(ge=1, le=MOST_LISTED, description="how many at most; all if left out")]
 After = Annotated[str | None, Parameter(max_length=64, description="the last name of the page before")]
 Search = Annotated[
     str | None, Parameter(max_length=200, description="only loops with this in their name or description")
@@ -98,18 +101,42 @@ def found_names(
     return names, live_views.page_after(loops, names, place, limit)
 
 
+@route(
+    post, "/features", "admin", takes=b"application/octet-stream", request_max_body_size=features.MOST_BYTES
+)
+async def store_features(request: AnyRequest) -> FeatureFile:
+    """Store arms by file: an .npy array of features, maybe with one of names after it.
+
+    The answer has the hash that a loop is then made with (`features`). The same arms again change nothing.
+    """
+    store, clock = store_of(request), loops_of(request).clock
+    creation = cast(LoopCreation, request.app.state.creation)
+    arms = await creation.run(partial(features.read_upload, await request.body()))
+    for part in arms.parts():  # each in a transaction of its own: nobody waits for a gigabyte
+        await store.write(partial(sql.put_features, values=(arms.sha256, *part, clock())))
+    await store.write(lambda connection: features.finish(connection, arms, clock()))
+    logger.info("features stored", extra={"sha256": arms.sha256, "by": request.user.name})
+    return FeatureFile(arms.sha256, *arms.features.shape)
+
+
 @route(put, "/loops/{name:str}", "admin", request_max_body_size=SPEC_BODY)
 async def create_loop(request: AnyRequest, name: LoopName, data: Json[LoopSpec]) -> views.LoopView:
     """Create a loop; the same again changes nothing."""
     loops, folder = loops_of(request), request.app.state.logs
     creation = cast(LoopCreation, request.app.state.creation)
     async with creation.lock(name):  # the same request again waits until it is made, and finds it
+        stored = await creation.run(  # somebody has it until the loop does
+            lambda: store_of(request).read_where_written(
+                lambda connection: features.find(connection, data.features)
+            )
+        )
         canonical = await creation.run(lambda: spec.canonical(data, logs=folder))
         known = loops.by_name.get(name)
         if known is None or not known.is_made_from(canonical):
             fresh = await creation.run(lambda: Loop.fresh(name, canonical))
             await write(request, loops.create, fresh)
             logger.info("loop created", extra={"loop": name, "by": request.user.name})
+        del stored
     return await read_loop(request, name, views.loop_view)
 
 
@@ -163,6 +190,9 @@ async def archive_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
 @route(get, "/loops/{name:str}/arms", "viewer")
 async def list_arms(request: AnyRequest, name: LoopName, limit: Most = None) -> list[arm_views.ArmView]:
     """The arms with their intervals; with a limit, the most played ones first, removed ones last."""
+    k = len(loops_of(request).get(name).names)
+    if limit is None and k > MOST_LISTED:
+        raise invalid(f"limit must be given, at most {MOST_LISTED}, for a loop of {k} arms, got none")
     numbers = await read_loop(request, name, lambda loop: arm_views.arm_numbers(loop, limit))
     return await asyncio.to_thread(numbers.rows)
 
@@ -216,6 +246,7 @@ async def export_loop(request: AnyRequest, name: LoopName, pending: Pending = Fa
 HANDLERS = (
     list_loops,
     list_lines,
+    store_features,
     create_loop,
     inspect_loop,
     loop_ready,

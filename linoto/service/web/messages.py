@@ -158,6 +158,14 @@ class Change(Struct, forbid_unknown_fields=True):
     holdback: Share | None = None
 
 
+class FeatureFile(Struct):
+    """Arms by file that are stored: their hash, which a loop names, how many they are, and their features."""
+
+    sha256: str
+    arms: int
+    features: int
+
+
 class Readiness(Struct):
     """A loop that would decide now, and in which mode."""
 

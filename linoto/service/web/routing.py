@@ -46,10 +46,12 @@ def responses_with(kind: Any) -> dict[int, ResponseSpec]:
     return {200: ResponseSpec(kind, description="done", generate_examples=False), **ERRORS}
 
 
-def route(method: Callable[..., Any], path: str, role: str, **options: Any) -> Callable[..., Any]:
-    """A handler for those who have the role; a success is a 200."""
+def route(
+    method: Callable[..., Any], path: str, role: str, *, takes: bytes = b"application/json", **options: Any
+) -> Callable[..., Any]:
+    """A handler for those who have the role, and for bodies of a type; a success is a 200."""
     options = {"status_code": 200, "media_type": MediaType.JSON, "responses": ERRORS, **options}
-    return cast(Callable[..., Any], method(path, before_request=needs(role), **options))
+    return cast(Callable[..., Any], method(path, before_request=needs(role, takes), **options))
 
 
 def loops_of(request: AnyRequest) -> Loops:

@@ -1,0 +1,149 @@
+"""Arms by file: the features of very many arms, stored once by what they hold, and shared by loops.
+
+What is stored is one .npy file in Fortran's order, with the names of the arms after it where they have some,
+under its SHA-256: the same arms are stored once, and what is read back can be checked. Its parts are rows;
+the row of part 0 says how many there are and is written last, so that a file is there as a whole or not at
+all.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.arrays import Floats
+from linoto.core.names import Names, Numbered
+from linoto.core.validation import check_finite
+from linoto.logs.arm_files import MADE, layout_of
+from linoto.service.errors import invalid
+from linoto.service.storage import sql
+from linoto.service.storage.connection import Connection
+
+PART = 1 << 20  # bytes of a row
+MOST_BYTES = 1_000_000_000  # of a file
+MOST_ARMS = 10_000_000
+LONGEST_NAME = 200  # characters of the name of an arm
+NOT_THERE = "features must be those of a file that was uploaded (POST /v1/features), got {!r}"
+
+
+class Head(msgspec.Struct):
+    """Of a file that is complete."""
+
+    arms: int
+    features: int
+    parts: int
+
+
+@dataclass(frozen=True, eq=False)
+class StoredArms:
+    """The arms of a file, in memory once however many loops have them: nobody can change them."""
+
+    sha256: str
+    blob: bytes
+    features: Floats  # (k, d) in the blob
+    names: Names
+
+    @property
+    def head(self) -> Head:
+        """What the row of part 0 says."""
+        k, d = self.features.shape
+        return Head(k, d, -(-len(self.blob) // PART))
+
+    def parts(self) -> Iterator[tuple[int, bytes]]:
+        """The bytes in pieces, numbered from 1."""
+        for number, start in enumerate(range(0, len(self.blob), PART), 1):
+            yield number, self.blob[start : start + PART]
+
+
+KNOWN: WeakValueDictionary[str, StoredArms] = WeakValueDictionary()  # those that some loop in memory has
+
+
+def arms_of_file(features: npt.NDArray[Any], names: Names) -> StoredArms:
+    """Arms (k, d) as they would be stored."""
+    file = io.BytesIO()
+    np.save(file, np.asfortranarray(features), allow_pickle=False)
+    if not isinstance(names, Numbered):
+        np.save(file, np.char.encode(np.array(names), "utf-8"), allow_pickle=False)
+    blob = file.getvalue()
+    return opened(blob, sha256(blob).hexdigest())
+
+
+def read_upload(body: bytes) -> StoredArms:
+    """The arms of a file that was sent, or a refusal that says what it must be."""
+    try:
+        features, names = arms_in(body)
+        check_finite(features)
+    except ValueError as error:
+        raise invalid(f"the body must be {MADE}: {error}") from error
+    if len(features) > MOST_ARMS:
+        raise invalid(f"a file must have at most {MOST_ARMS} arms, got {len(features)}")
+    longest = 0 if isinstance(names, Numbered) else max(map(len, names))
+    if longest > LONGEST_NAME:
+        raise invalid(f"names must have at most {LONGEST_NAME} characters, got one of {longest}")
+    if not isinstance(names, Numbered) and not all(names):
+        raise invalid("names must have a character at the least, got one without")
+    return arms_of_file(features, names)
+
+
+def arms_in(blob: bytes) -> tuple[npt.NDArray[Any], Names]:
+    """(k, d) the features in the bytes of a file, and the names of the arms."""
+    shape, by_columns, kind, place, names = layout_of(io.BytesIO(blob))
+    flat = np.frombuffer(blob, kind, shape[0] * shape[1], place)
+    return flat.reshape(shape, order="F" if by_columns else "C"), names
+
+
+def opened(blob: bytes, digest: str) -> StoredArms:
+    """The arms of a file as it is stored, with its hash; those in memory already where there are the same."""
+    known = KNOWN.get(digest)
+    if known is None:
+        known = KNOWN[digest] = StoredArms(digest, blob, *arms_in(blob))
+    return known
+
+
+# -- in a database
+
+
+def find(connection: Connection, digest: str | None) -> StoredArms | None:
+    """The arms of a file, checked; None for the arms of a loop that has none by file."""
+    if digest is None:
+        return None
+    known = KNOWN.get(digest)
+    if known is not None:
+        return known
+    head = sql.features_head(connection, digest)
+    if head is None:
+        raise invalid(NOT_THERE.format(digest))
+    parts = msgspec.json.decode(head, type=Head).parts
+    blob = b"".join(sql.features_part(connection, digest, part) for part in range(1, parts + 1))
+    if sha256(blob).hexdigest() != digest:
+        raise ValueError(f"the features {digest} are damaged: their bytes are not those that were stored")
+    return opened(blob, digest)
+
+
+def known_arms(digest: str) -> StoredArms:
+    """The arms of a file that somebody here has."""
+    known = KNOWN.get(digest)
+    if known is None:
+        raise invalid(NOT_THERE.format(digest))
+    return known
+
+
+def put(connection: Connection, arms: StoredArms, at: float) -> None:
+    """Store a file, in one transaction with what else is in it."""
+    if sql.features_head(connection, arms.sha256) is None:
+        for number, body in arms.parts():
+            sql.put_features(connection, (arms.sha256, number, body, at))
+        finish(connection, arms, at)
+
+
+def finish(connection: Connection, arms: StoredArms, at: float) -> None:
+    """All parts of a file are there."""
+    sql.put_features(connection, (arms.sha256, 0, msgspec.json.encode(arms.head), at))

@@ -1,0 +1,234 @@
+"""Loops whose arms come as a file: stored once, whole or not at all, and as durable as the loop itself."""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.exits import run
+from helpers.http import ask
+from helpers.loops import digests
+from helpers.postgres import Cluster
+from helpers.service_process import FakeClock, Server, opened, served
+
+import linoto
+from linoto.client import ServiceError
+from linoto.core.names import Numbered
+from linoto.service.copying import copy
+from linoto.service.errors import Refused
+from linoto.service.loops.arm_views import first_shown
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
+from linoto.service.maintenance import backup, check, create_loop
+from linoto.service.retention import prune
+from linoto.service.storage import features, sql
+from linoto.service.storage.database import open_database
+from linoto.service.storage.places import Place
+
+K, D = 5000, 8
+FEATURES = np.random.default_rng(1).standard_normal((K, D)).astype(np.float32)
+POLICY = linoto.LinUCB(confidence=linoto.Confidence(noise=0.3))
+PULLS = np.bincount(np.random.default_rng(2).integers(K, size=2000), minlength=K)
+LOG = linoto.Offline(pulls=PULLS, reward_sums=PULLS * FEATURES[:, 0].astype(np.float64))
+ARRAY = {"content-type": "application/octet-stream"}
+
+
+def file_of(*arrays: Any) -> bytes:
+    file = io.BytesIO()
+    for array in arrays:
+        np.save(file, array)
+    return file.getvalue()
+
+
+def spec_of(digest: str, **changes: Any) -> LoopSpec:
+    fields: dict[str, Any] = {"features": digest, "policy": linoto.to_dict(POLICY), "default_reward": 0.0}
+    some = np.flatnonzero(PULLS)
+    offline = LogStatistics(
+        pulls=PULLS[some].tolist(), reward_sums=LOG.reward_sums[some].tolist(), arms=some.tolist()
+    )
+    return canonical(LoopSpec(**{"offline": offline, **fields, **changes}))
+
+
+def make(place: Place, name: str = "loop", **options: Any) -> str:
+    arms = features.arms_of_file(FEATURES, Numbered(K))
+    create_loop(place, name, spec_of(arms.sha256), arms=arms, **options)
+    return arms.sha256
+
+
+def play(server: Server, agent: Any, pairs: int) -> None:
+    """Decide and tell a reward, as the agent does."""
+    with server.client() as client:
+        for n in range(pairs):
+            made = client.decide("loop")
+            decision = agent.decide()
+            assert made.arm == str(decision.arm)
+            client.reward("loop", made.decision_id, 0.1 * n)
+            agent.update(decision, 0.1 * n)
+
+
+def test_a_loop_of_a_file_decides_as_an_agent_and_goes_on_after_a_crash(place: Place, tmp_path: Path) -> None:
+    path = tmp_path / "items.npy"
+    path.write_bytes(file_of(FEATURES))
+    agent = POLICY.start(FEATURES, LOG)
+    with served(place, snapshot_every=25) as server:
+        with server.client() as client:
+            digest = client.store_features(path)
+            assert client.store_features(path) == digest  # the same file again
+            loop = {"policy": POLICY, "default_reward": 0.0, "features": digest, "offline": LOG}
+            made = client.create("loop", **loop)
+            assert made["arms"] == K and client.create("loop", **loop)["created_at"] == made["created_at"]
+            said = client.spec("loop")
+            assert said["features"] == digest and "arms" not in said
+            assert len(said["offline"]["pulls"]) == np.count_nonzero(PULLS)
+            status, rows = ask(server, "GET", "/v1/loops/loop/arms?limit=12")
+            assert status == 200 and len(rows) == 12 and rows[0]["name"].isdecimal()
+        play(server, agent, 20)
+        server.kill()
+    with served(place, snapshot_every=25) as server:
+        play(server, agent, 20)
+    assert "loop: 80 events" in " ".join(check(place))
+
+
+def test_the_same_arms_are_stored_and_held_once(place: Place) -> None:
+    first, second = make(place), make(place, "other")
+    assert first == second == features.read_upload(file_of(np.asfortranarray(FEATURES))).sha256
+    with opened(place) as service:
+        loop, other = (service.loops.get(name) for name in ("loop", "other"))
+        assert loop.agent.running.held.actions.base is not None
+        assert np.shares_memory(loop.agent.running.held.actions, other.agent.running.held.actions)
+        assert loop.names == Numbered(K) and loop.index["17"] == 17
+        assert len(set(digests(service))) == 1
+    with open_database(place, readonly=True) as connection:
+        keys = sql.features_keys(connection)
+    assert len(keys) == 2 and {digest for digest, _ in keys} == {first}
+
+
+def test_names_come_with_the_file() -> None:
+    names = np.array([f"sku {i} é" for i in range(K)])
+    arms = features.read_upload(file_of(FEATURES, names))
+    assert arms.names == tuple(names) and arms.sha256 != features.arms_of_file(FEATURES, Numbered(K)).sha256
+    again = features.arms_in(arms.blob)
+    assert again[1] == arms.names and np.array_equal(again[0], FEATURES)
+    spec = spec_of(arms.sha256, offline=None, rows=[("sku 7 é", 0.5), ("sku 7 é", 1.0)])
+    loop = Loop.fresh("loop", spec)
+    assert loop.names[7] == "sku 7 é" and loop.agent.offline.pulls[7] == 2
+    assert spec.offline is not None and spec.offline.arms == [7]
+
+
+def test_what_cannot_be_stored_or_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    def sent(server: Server, body: bytes, **headers: str) -> tuple[int, str]:
+        status, said = ask(server, "POST", "/v1/features", body, {**ARRAY, **headers})
+        return status, said["error"]["message"]
+
+    holes = np.where(FEATURES > 3, np.nan, FEATURES)
+    with served(tmp_path / "x.sqlite") as server:
+        assert sent(server, b"{}", **{"content-type": "application/json"})[0] == 415
+        status, said = sent(server, b"")
+        assert status == 422 and said.endswith("as numpy.save writes it: got something else")
+        assert "got a part of one" in sent(server, file_of(FEATURES)[:-1])[1]
+        assert "float32 or float64, got int64" in sent(server, file_of(FEATURES.astype(int)))[1]
+        assert "actions must be finite, got nan" in sent(server, file_of(holes))[1]
+        assert "5000 names as a second one" in sent(server, file_of(FEATURES, np.array(["a"])))[1]
+        assert "is that of row 1 too" in sent(server, file_of(FEATURES, np.array(["a"] * K)))[1]
+        with server.client() as client:
+            loop = partial(client.create, "loop", policy=POLICY, default_reward=0.0)
+            with pytest.raises(ServiceError, match="features must be those of a file that was uploaded"):
+                loop(features="0" * 64)
+            status, said = ask(server, "POST", "/v1/features", file_of(FEATURES), ARRAY)
+            assert (status, said["arms"], said["features"]) == (200, K, D)
+            with pytest.raises(ServiceError, match="arms must be left out where they are by file"):
+                loop(features=said["sha256"], arms=["a", "b"])
+            with pytest.raises(ServiceError, match="offline must cover the 5000 arms of actions, got 1"):
+                loop(features=said["sha256"], offline=linoto.Offline(pulls=[1], reward_sums=[1.0]))
+            assert client.loops() == []
+
+
+def test_a_file_that_was_not_sent_to_its_end_is_none(tmp_path: Path) -> None:
+    arms = features.arms_of_file(FEATURES, Numbered(K))
+    with opened(tmp_path / "x.sqlite") as service:
+        for number, body in arms.parts():
+            service.store.write_sync(
+                lambda connection, row=(arms.sha256, number, body, 1.0): sql.put_features(connection, row)
+            )
+        fresh = Loop.fresh("loop", spec_of(arms.sha256))
+        with pytest.raises(Refused, match="must be those of a file that was uploaded"):
+            service.store.write_sync(partial(service.loops.create, loop=fresh))
+        assert service.store.write_sync(lambda c: sql.features_head(c, arms.sha256)) is None
+
+
+def test_damaged_features_damage_their_loop_and_no_other(tmp_path: Path) -> None:
+    place = tmp_path / "x.sqlite"
+    make(place)
+    arms = [Arm(name="a"), Arm(name="b")]
+    plain = canonical(LoopSpec(policy=linoto.to_dict(POLICY), default_reward=0.0, arms=arms))
+    create_loop(place, "plain", plain)
+    with open_database(place) as connection:
+        connection.begin()
+        connection.execute("UPDATE features SET body = zeroblob(length(body)) WHERE part = 1")
+        connection.commit()
+    gc.collect()  # what is in memory is not read again
+    with opened(place) as service:
+        assert set(service.loops.by_name) == {"plain"}
+        assert "are damaged" in service.loops.damaged["loop"].why
+    with pytest.raises(ValueError, match="are damaged: their bytes are not those that were stored"):
+        list(check(place))
+
+
+def test_copies_and_backups_have_the_file_too(tmp_path: Path, postgres: Cluster) -> None:
+    place, address = tmp_path / "x.sqlite", postgres.database()
+    make(place)
+    backup(place, tmp_path / "backup.sqlite")
+    assert any("agree" in line for line in check(tmp_path / "backup.sqlite"))
+    assert "features: 2 rows" in list(copy(place, address))
+    assert any("agree" in line for line in check(address))
+    assert "features: 2 rows" in list(copy(address, tmp_path / "back.sqlite"))
+    assert any("agree" in line for line in check(tmp_path / "back.sqlite"))
+    postgres.drop(address)
+
+
+def test_pruning_deletes_files_that_no_loop_has(place: Place) -> None:
+    used, clock = make(place, clock=FakeClock(100.0)), FakeClock(100.0)
+    unused = features.arms_of_file(FEATURES[::-1], Numbered(K))
+    with opened(place, clock=clock) as service:
+        service.store.write_sync(lambda connection: features.put(connection, unused, 100.0))
+
+    def pruned(before: float, **options: Any) -> list[str]:
+        lines = prune(place, before=before, now=before, sleep=lambda _: None, **options)
+        return [line for line in lines if line.startswith("features")]
+
+    assert pruned(50.0) == []
+    said = f"features {unused.sha256}: {{}} 0.2 MB that no loop has"
+    assert pruned(200.0, dry_run=True) == [said.format("would delete")]
+    assert pruned(200.0) == [said.format("deleted")] and pruned(200.0) == []
+    with open_database(place, readonly=True) as connection:
+        assert {digest for digest, _ in sql.features_keys(connection)} == {used}
+
+
+def test_create_takes_arms_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "items.npy").write_bytes(file_of(FEATURES))
+    np.savez(tmp_path / "stats.npz", pulls=PULLS, reward_sums=0.4 * PULLS)
+    policy = json.dumps(linoto.to_dict(linoto.Gated(explorer=linoto.LinUCB(), gate=linoto.Open())))
+    words = ("create", "shop", tmp_path / "stats.npz", "--arms", tmp_path / "items.npy", "--no-intercept")
+    rest = ("--policy", policy, "--noise", "0.5", "--default-reward", 0, "--db", tmp_path / "x.sqlite")
+    assert run(*words, *rest, "--json") == 0 and json.loads(capsys.readouterr().out)["made"]
+    assert run(*words, *rest, "--json") == 0 and not json.loads(capsys.readouterr().out)["made"]
+    with opened(tmp_path / "x.sqlite") as service:
+        loop = service.loops.get("shop")
+        assert loop.arm_count == K and loop.spec.features and not loop.spec.arms
+        assert loop.agent.actions.shape == (K, D)
+
+
+def test_the_arms_that_are_shown_first_are_those_of_a_full_sort() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        logged, plays = rng.integers(3, size=40) * (rng.random(40) < 0.3), rng.integers(2, size=40)
+        present = rng.random(40) < 0.8
+        limit = int(rng.integers(1, 41))
+        wanted = np.lexsort((-logged, -plays, ~present))[:limit]
+        assert first_shown(logged, plays, present, limit).tolist() == wanted.tolist()
