@@ -29,12 +29,8 @@ POLICIES: dict[str, Any] = {
     "LinTS": linoto.LinTS(),
     "Gated": linoto.Gated(),
     "LinOtO": linoto.LinOtO(alpha=0.1, confidence=linoto.Confidence(noise=0.3)),
-    "LinOtO-scaled": linoto.Gated(  # the same with the explorer of LinUCB(), a quarter of the radius
-        explorer=linoto.LinUCB(),
-        gate=linoto.Budget(alpha=0.1),
-        fallback="lcb",
-        reach="proposal",
-        confidence=linoto.Confidence(noise=0.3),
+    "LinOtO-scaled": linoto.Gated(  # a quarter of the radius, and all else as in LinUCB()
+        explorer=linoto.LinUCB(), gate=linoto.Budget(alpha=0.1), fallback="lcb", reach="proposal"
     ),
 }
 

@@ -112,7 +112,10 @@ class Shortlists:
         """
         steps, k = self.arrays.book["steps"].item(0), state.actions.shape[1]
         due = min((steps - self.memory + 1) * -(-k // self.memory), k)
-        if steps < self.memory or (due < k and due < self.turn + TOGETHER):
+        if steps < self.memory:
+            self.turn = 0  # a decision may have let all arms catch up in the middle of their turns
+            return
+        if due < k and due < self.turn + TOGETHER:
             return
         kernels.list_settle(params, state, self.arrays, self.turn, due)
         self.turn = due

@@ -215,6 +215,27 @@ def test_one_pass_and_lists_follow_each_other_without_a_change_of_bits(name: str
         check_same(listed, plain)
 
 
+@pytest.mark.usefixtures("in_plain_python")
+def test_rewards_that_come_all_at_once_reach_every_arm_that_one_pass_looks_at() -> None:
+    """More rewards than are kept: arms catch up in turn, and a decision lets the others do so in between."""
+    world = World(30, k=130, d=3)
+    listed, plain = world.agents(LinTS(), TINY)
+    driver_of(listed).listing.give_up()
+    lists = listed.running.lists
+    assert lists is not None
+    for rewards in (lists.memory * 3 // 2, 2 * lists.memory):
+        for agent in (listed, plain):
+            decisions = []
+            for arm in range(rewards):
+                decisions.append(agent.guard(arm % 7))
+                agent.commit(decisions[-1])
+            for decision in decisions:
+                agent.observe(decision, float(world.means[decision.arm]))
+        assert looks_at_all(listed) and (lists.turn > 0) == (rewards < 2 * lists.memory)
+        assert listed.decide() == plain.decide()
+    check_same(listed, plain)
+
+
 def test_lists_of_draws_that_do_not_pay_end_in_one_pass_for_every_arm() -> None:
     """Arms of which nothing is known, and wide draws: lists are tried, each time later."""
     rng, tries = np.random.default_rng(15), 0
