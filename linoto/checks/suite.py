@@ -26,6 +26,7 @@ from linoto.checks import (
 from linoto.checks.in_rounds import InRounds
 from linoto.checks.problems import innermost, problem_for, takes_any_arms
 from linoto.core.agent import Agent
+from linoto.core.explorers import forgetting_of
 from linoto.core.protocols import Policy, starts_without_arms
 
 Law = Callable[[Policy], None]
@@ -119,6 +120,12 @@ def has_own_explorer(policy: Policy) -> bool:
     return explorers.own_explorer(policy) is not None
 
 
+def remembers(policy: Policy) -> bool:
+    """Policies whose estimate rests on every reward, the first as the last."""
+    agent = innermost(problem_for(policy).start_agent(policy))
+    return forgetting_of(getattr(agent, "explorer", None))[0] == 0
+
+
 LAWS: tuple[tuple[Callable[[Policy], bool], tuple[Law, ...]], ...] = (
     (
         records.is_record,
@@ -159,21 +166,30 @@ LAWS: tuple[tuple[Callable[[Policy], bool], tuple[Law, ...]], ...] = (
         agent_has("commit", "observe"),
         (
             rewards.update_is_commit_and_observe,
-            rewards.rewards_come_in_any_order,
             rewards.lost_rewards_block_nothing,
             rewards.rewards_without_a_commit_are_refused,
         ),
     ),
     (agent_has("snapshot"), (snapshots.snapshots_have_the_same_future,)),
     (agent_has("snapshot", "commit", "observe"), (snapshots.snapshots_await_the_same_rewards,)),
-    (agent_has("lcb"), (estimates.lower_bounds_never_fall,)),
+    (
+        lambda policy: remembers(policy) and agent_has("commit", "observe")(policy),
+        (rewards.rewards_come_in_any_order,),
+    ),
+    (
+        lambda policy: remembers(policy) and agent_has("lcb")(policy),
+        (estimates.lower_bounds_never_fall,),
+    ),
+    (
+        lambda policy: remembers(policy) and is_linear(policy),
+        (estimates.estimate_matches_what_was_observed,),
+    ),
     (
         is_linear,
         (
             estimates.bounds_enclose_the_estimate,
             estimates.inverse_is_inverse,
             estimates.estimate_matches_cholesky,
-            estimates.estimate_matches_what_was_observed,
         ),
     ),
     (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
@@ -17,6 +18,8 @@ from linoto.core import kernels
 from linoto.core.arrays import Bools, Floats
 from linoto.core.kernels import State
 from linoto.core.validation import as_arm, as_floats, as_generator
+
+FADED = 0.9  # how little rewards weigh after one step of a discount, against before
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,6 +136,18 @@ OWN_DETERMINISTIC = OWN._replace(propensity=certain)
 def has_rule(explorer: object) -> bool:
     """Whether this is an explorer that the kernels know."""
     return isinstance(getattr(type(explorer), "rule", None), Rule)
+
+
+def forgetting_of(explorer: object) -> tuple[int, float]:
+    """After how many rewards it forgets (0: never), and what all of them weigh from then on.
+
+    With a discount they fade in steps of a tenth at most, where one reward does not take more.
+    """
+    discount = getattr(explorer, "discount", None) or 1.0
+    if discount == 1.0:
+        return getattr(explorer, "memory", None) or 0, 0.0
+    every = max(int(log(FADED) / log(discount)), 1)
+    return every, discount**every
 
 
 def is_users_own(explorer: object) -> bool:

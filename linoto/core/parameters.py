@@ -11,7 +11,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.certificates import check_range
 from linoto.core.confidence import Confidence, RadiusTerms, radius_terms, terms_of_log
-from linoto.core.explorers import rule_of
+from linoto.core.explorers import forgetting_of, rule_of
 from linoto.core.features.moments import Moments
 from linoto.core.gates import mixture_rounding
 from linoto.core.offline import Offline
@@ -95,7 +95,7 @@ def explorer_params(composition: Composition, d: int, terms: RadiusTerms) -> Rec
     if rule.bounded and confidence.noise != "bounded":
         name, noise = type(explorer).__name__, confidence.noise
         raise ValueError(f"noise must be 'bounded', with a reward_range, for {name}, got {noise!r}")
-    p["shift"], p["memory"] = confidence.shift, getattr(explorer, "memory", None) or 0
+    p["shift"], (p["memory"], p["fade"]) = confidence.shift, forgetting_of(explorer)
     p["explorer"], p["draws"], p["keeps_factor"] = rule.code, rule.draws, rule.keeps_factor
     p["scale"] = getattr(explorer, "scale", 0.0)
     p["log_shift"] = getattr(explorer, "log_shift", 0.0)

@@ -20,6 +20,7 @@ from linoto.core.explorers import (
     Rule,
     Scorer,
     by_redrawing,
+    forgetting_of,
     has_rule,
     is_users_own,
     rule_of,
@@ -47,6 +48,16 @@ FALLBACKS = ("auto", "lcb", "frozen", "mixture")
 NOISES = ("auto", "assumed", "estimated")
 
 
+def check_discount(discount: float | None, memory: int | None) -> None:
+    """Refuse a weight that does not fall with age, and two ways to forget."""
+    if discount is None:
+        return
+    if not (is_number(discount) and 0 < discount <= 1):
+        raise ValueError(f"discount must be above 0 and at most 1, or None, got {discount!r}")
+    if memory is not None:
+        raise ValueError(f"memory must be None with a discount, got {memory!r}: one way to forget is enough")
+
+
 class BuiltInExplorer(Composed):
     """An explorer of the package. Alone it is a policy too: with a gate that is always open."""
 
@@ -62,6 +73,7 @@ class BuiltInExplorer(Composed):
             check_choice("noise", given["noise"], NOISES)
         if given.get("memory") is not None:
             check_count("memory", given["memory"])
+        check_discount(given.get("discount"), given.get("memory"))
         check_confidence(self.confidence)
 
     def composed(self) -> Gated:
@@ -123,10 +135,12 @@ class LinUCB(BuiltInExplorer):
     rule: ClassVar[Rule] = Rule(code=kernels.UCB, reads_bounds=True)
     words = {"scaled-ucb": {"scale": 0.25}, "ucb": {"scale": 1.0}}  # noqa: RUF012 - a constant of the class
     before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
+    unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
 
     scale: float = 0.25  # of the radius; 1 has a bound on its regret, and explores far more than it needs
     noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: assumed at scale 1, which has a theorem
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
+    discount: float | None = None  # what a reward weighs, against the one after it; None: as much
     confidence: Confidence | None = None
 
     @property
@@ -171,11 +185,13 @@ class LinTS(BuiltInExplorer):
     }
     before: ClassVar[dict[str, Any]] = {"noise": "assumed", "prior": "scaled"}
     gone: ClassVar[dict[str, Any]] = {"law": "posterior"}
+    unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
 
     scale: float = 0.7
     noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated
     prior: Literal["whole", "scaled"] = "whole"  # what is unknown of an arm; scaled: less by the scale too
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
+    discount: float | None = None  # what a reward weighs, against the one after it; None: as much
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
@@ -241,9 +257,11 @@ class SquareCB(BuiltInExplorer):
     rule: ClassVar[Rule] = Rule(code=kernels.SQUARE_CB, draws=kernels.SCORE_DRAWS, propensity=stated)
     words = {"squarecb": {}}  # noqa: RUF012 - a constant of the class
     estimates_noise: ClassVar[bool] = True
+    unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
 
     scale: float = 0.15  # 1 has the best bound; below it explores less, 0 is greedy
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
+    discount: float | None = None  # what a reward weighs, against the one after it; None: as much
     confidence: Confidence | None = None
 
 
@@ -253,8 +271,10 @@ class Greedy(BuiltInExplorer):
 
     rule: ClassVar[Rule] = Rule(code=kernels.GREEDY)
     words = {"greedy": {}}  # noqa: RUF012 - a constant of the class
+    unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
 
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
+    discount: float | None = None  # what a reward weighs, against the one after it; None: as much
     confidence: Confidence | None = None
 
 
@@ -359,17 +379,17 @@ class Gated(Composed):
 
     def check_forgetting(self) -> None:
         """Refuse a gate or a fallback whose proof needs every reward that an explorer would forget."""
-        if getattr(self.explorer, "memory", None) is None:
+        if forgetting_of(self.explorer)[0] == 0:
             return
         gate = self.composed().gate
         if gate.reads_bounds(self.assumed):
             raise ValueError(
                 "gate must be Open, Control without a loan in means, or a Tolerance with evidence='rewards' "
-                f"for an explorer with a memory, got {gate!r}: bounds that forget have no theorem"
+                f"for an explorer that forgets, got {gate!r}: bounds that forget have no theorem"
             )
         if not is_arm(self.fallback) and gate.measures and self.composed().resolved_fallback() != "mixture":
             raise ValueError(
-                "fallback must be 'mixture' or an arm for an explorer with a memory, got "
+                "fallback must be 'mixture' or an arm for an explorer that forgets, got "
                 f"{self.fallback!r}: bounds that forget have no theorem"
             )
 
@@ -378,10 +398,10 @@ class Gated(Composed):
         shift, name = self.assumed.shift, type(self.explorer).__name__
         if shift == 0:
             return
-        if getattr(self.explorer, "memory", None) is not None:
+        if forgetting_of(self.explorer)[0] > 0:
             raise ValueError(
-                f"memory must be None where the log may have moved, got {self.explorer!r}: a log that is "
-                "forgotten has no shift"
+                f"memory and discount must be None where the log may have moved, got {self.explorer!r}: a "
+                "log that is forgotten has no shift"
             )
         if rule_of(self.explorer).keeps_scores:
             raise ValueError(

@@ -82,7 +82,7 @@ def rows_left_out(state: State, params: np.void, gate: Gate, rule: Rule, *, own:
         *(kernels.GATE_ROWS - gate.rows),
         *({"given"} if own else ()),  # made anew for each decision
         *(() if run["coin_thrown"] and rule.states_chances else {"chance"}),
-        *(() if params["memory"] else kernels.MEMORY_ROWS),
+        *(() if kernels.keeps_recent(params) else kernels.MEMORY_ROWS),
         *(() if run["one_hot"] else {"place"}),
         *(kernels.WHITENED_ROWS if run["whitened"] else ()),
         *(() if run["premium"] > 0 else kernels.PRACTICE_ROWS),

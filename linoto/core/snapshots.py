@@ -241,8 +241,8 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
     policy = known_policy(header["policy"], given)
     changes = tuple(ArmChange[int].from_dict(change) for change in header.get("changes", ()))
     composition, names = composition_after(policy.composed(), changes), header["names"]
-    forgets = getattr(composition.explorer, "memory", None) is not None
-    needed = composition.gate.rows | (kernels.MEMORY_ROWS if forgets else set())
+    windowed = getattr(composition.explorer, "memory", None) is not None
+    needed = composition.gate.rows | (kernels.MEMORY_ROWS if windowed else set())
     if any(change.left is not None for change in changes):
         needed |= kernels.PRACTICE_ROWS
     rows = by_name(arrays) if header["format"] == 1 else arrays

@@ -332,7 +332,7 @@ def test_the_certificate_says_what_is_assumed() -> None:
         (lambda: RareLinUCB(confidence=MOVED).composed(), "shift must be 0 for RareLinUCB"),
         (
             lambda: LinUCB(scale=1.0, memory=10, confidence=MOVED).composed(),
-            "memory must be None where the log may",
+            "memory and discount must be None where the log may",
         ),
         (lambda: OOPE(confidence=MOVED), "shift must be 0 for OOPE"),
         (lambda: Confidence(shift=-0.1), "shift must be a number >= 0, got -0.1"),

@@ -622,16 +622,22 @@ def raise_by_both(p: Any, s: State, bonus: float) -> None:
 
 @inner
 def forget(p: Any, s: State, shift: Part, extras: Part) -> None:
-    """Drop what is older than the last `memory` rewards; what it taught about lower bounds is gone too."""
+    """Drop what is older than the last `memory` rewards, or let all fade; lower bounds begin anew."""
     r = s.run[0]
-    copy(s.arms[RECENT_SEEN], s.arms[SEEN])
-    copy(s.arms[RECENT_SUMS], s.arms[SUMS])
-    s.arms[RECENT_SEEN] = 0.0
-    s.arms[RECENT_SUMS] = 0.0
+    if p.fade > 0.0:
+        for a in range(s.arms.shape[1]):
+            s.arms[SEEN, a] *= p.fade
+            s.arms[SUMS, a] *= p.fade
+            s.arms[LOST, a] *= p.fade
+    else:
+        copy(s.arms[RECENT_SEEN], s.arms[SEEN])
+        copy(s.arms[RECENT_SUMS], s.arms[SUMS])
+        s.arms[RECENT_SEEN] = 0.0
+        s.arms[RECENT_SUMS] = 0.0
     s.arms[LCB] = -inf
     refresh(p, s, shift, extras)
     if p.prior_is_log == 1:
-        r.log_det_base = r.log_det
+        r.log_det_base = min(r.log_det_base, r.log_det) if p.fade > 0.0 else r.log_det
 
 
 @inner

@@ -207,7 +207,7 @@ def learn_hybrid(p: Any, s: State, action: Floats, reward: float, error: float) 
     for i in range(d):
         s.vectors[TARGET, i] += reward * x[i]
     rotate_in(s.square[FACTOR], half, x, reward, first, end, border)
-    if p.memory > 0:
+    if p.memory > 0 and p.fade == 0.0:
         copy(action, x)
         rotate_in(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward, first, end, border)
     r.log_det += log(growth)

@@ -65,6 +65,7 @@ PARAMS = np.dtype(
         ("horizon", np.float64),  # rounds whose alpha S a Budget credits in advance; 0: none
         ("noise", np.float64),
         ("memory", np.int64),  # rewards after which the explorer forgets older ones; 0: never
+        ("fade", np.float64),  # what all of them weigh from then on; 0: those since the last time stay, alone
         ("ridge", np.float64),
         ("bias", np.float64),  # sqrt(ridge) bound, or 0 where the paper leaves it out
         ("radius_fixed", np.float64),  # the offline part of the radius
@@ -661,9 +662,14 @@ BLOCK_BEGIN, BLOCK_END = len(VECTOR_ROWS), len(VECTOR_ROWS) + 1  # of each featu
 RECENT_FACTOR = RECENT_HALF = CLICK_FACTOR = CLICK_ODDS = -1
 
 
+def keeps_recent(p: Any) -> bool:
+    """Whether the last rewards are counted by themselves, since all others will be forgotten."""
+    return bool(p["memory"] > 0 and p["fade"] == 0.0)
+
+
 def keeps_more(params: Records) -> bool:
     """Whether the explorer keeps a factor and a vector of its own, where rounds bring their arms."""
-    return bool(params[0]["memory"] > 0 or params[0]["explorer"] == LOGISTIC)
+    return keeps_recent(params[0]) or bool(params[0]["explorer"] == LOGISTIC)
 
 
 def allocate_rounds(params: Records, gram: Floats, target: Floats, border: int = 0) -> State:

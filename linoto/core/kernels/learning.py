@@ -268,7 +268,7 @@ def observe(
         growth = learn_whitened(p, s, arm, reward, error)
     else:
         growth = learn_arm(p, s, arm, reward, shift)
-    if p.memory > 0:
+    if p.memory > 0 and p.fade == 0.0:
         s.arms[RECENT_SEEN, arm] += 1.0
         s.arms[RECENT_SUMS, arm] += reward
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1

@@ -39,6 +39,7 @@ from linoto.core.kernels.estimate import (
     noise_radius,
     online,
     project,
+    solve,
     update_factor,
     whiten,
 )
@@ -50,7 +51,15 @@ from linoto.core.kernels.gates import (
     tell_online,
     vouched_room,
 )
-from linoto.core.kernels.hybrid import begin_hybrid, follow, forget_hybrid, learn_hybrid, measure_hybrid
+from linoto.core.kernels.hybrid import (
+    begin_hybrid,
+    follow,
+    forget_hybrid,
+    learn_hybrid,
+    measure_hybrid,
+    read_factor,
+    rotate_in,
+)
 from linoto.core.kernels.layout import (
     ARM_ROWS,
     COUNT_ROWS,
@@ -113,7 +122,7 @@ def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats, coi
     if shift is not None:
         begin_estimate(params[1], online(s), rows[:0], outcomes[:0])
     begin_estimate(p, s, rows, outcomes)
-    if p.memory > 0:
+    if p.memory > 0 and p.fade == 0.0:
         begin_recent(p, s)
     widen_all(params, s, shift)
     if coin is not None:
@@ -173,6 +182,45 @@ def forget_rounds(p: Any, s: State) -> None:
         invert(s)
     if p.prior_is_log == 1:
         r.log_det_base = r.log_det
+
+
+@inner
+def fade_rounds(p: Any, s: State) -> None:
+    """Let all that was learnt weigh `fade` times as much, the ridge aside: V = fade V + (1 - fade) ridge I.
+
+    The square root of that is R with d more rows, O(d^3), or the cubes of its blocks.
+    """
+    r, d, border, fade, lost = s.run[0], s.vectors.shape[1], s.run[0].border, p.fade, s.square[lost_row(s)]
+    gram, factor, half, x = s.square[GRAM], s.square[FACTOR], s.vectors[HALF], s.vectors[WORK]
+    for i in range(d):
+        s.vectors[TARGET, i] *= fade
+        half[i] *= sqrt(fade)
+        for j in range(d):
+            gram[i, j] *= fade
+            lost[i, j] *= fade
+            factor[i, j] *= sqrt(fade)
+    r.lost_sum *= fade
+    r.lost_squares *= fade
+    for i in range(d):
+        gram[i, i] += (1.0 - fade) * p.ridge
+        x[:] = 0.0
+        x[i] = sqrt((1.0 - fade) * p.ridge)
+        if border == 0:
+            update_factor(factor, half, x, 0.0, i, block_end(s, i))
+        elif i < border:
+            rotate_in(factor, half, x, 0.0, i, block_end(s, i), border)
+        else:
+            rotate_in(factor, half, x, 0.0, border, border, border)
+    if border > 0:
+        read_factor(s)
+        r.lost_trace = 0.0
+        for i in range(d if r.lost_sum > 0.0 else 0):
+            solve(s, lost[i], x)
+            r.lost_trace += x[i]
+    else:
+        invert(s)
+    if p.prior_is_log == 1:
+        r.log_det_base = min(r.log_det_base, r.log_det)
 
 
 @inner
@@ -612,7 +660,7 @@ def context_observe(
         if error > 0.0:
             lose_row(s, action, error)
         copy(action, x)
-        if p.memory > 0:
+        if p.memory > 0 and p.fade == 0.0:
             factor, half, (first, _) = s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], extent(x)
             update_factor(factor, half, x, reward, first, block_end(s, first))
         elif p.explorer == LOGISTIC and error == 0.0:
@@ -620,7 +668,10 @@ def context_observe(
     if error == 0.0 and coin is not None:
         enter_coin_reward(p, r, reward)
     if p.memory > 0 and r.rewards % p.memory == 0:
-        forget_rounds(p, s)
+        if p.fade > 0.0:
+            fade_rounds(p, s)
+        else:
+            forget_rounds(p, s)
     elif is_worn(r, growth):
         invert(s)
     if shift is not None:

@@ -46,6 +46,7 @@ POLICIES: dict[str, Any] = {
     "control": Gated(explorer=LinUCB(scale=0.3), gate=Control(budget=20), confidence=CLICKS),
     "model": Gated(explorer=LinUCB(), gate=Tolerance(budget=5.0, evidence="model"), confidence=CLICKS),
     "forgetting": LinUCB(scale=0.5, memory=40),
+    "fading": LinUCB(scale=0.5, discount=0.98),
 }
 
 

@@ -41,6 +41,7 @@ POLICIES = {
     ),
     "open": linoto.LinUCB(scale=1.0, confidence=SURE),
     "forgets": linoto.LinUCB(scale=1.0, memory=15, confidence=SURE),
+    "fades": linoto.LinUCB(scale=1.0, discount=0.98, confidence=SURE),
     "moved": linoto.LinUCB(scale=1.0, confidence=replace(SURE, shift=0.1)),
     "moved, model": linoto.Gated(
         explorer=linoto.LinUCB(scale=1.0),

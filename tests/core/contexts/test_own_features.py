@@ -32,6 +32,7 @@ POLICIES: dict[str, Any] = {
     "thompson": LinTS(scale=0.5),
     "greedy": Greedy(),
     "forgetting": LinTS(scale=0.5, memory=40),
+    "fading": LinTS(scale=0.5, discount=0.98),
     "control": Gated(explorer=LinUCB(scale=0.3), gate=Control(budget=20), confidence=CLICKS),
     "model": Gated(explorer=LinTS(scale=0.5), gate=MODEL, confidence=CLICKS),
 }
