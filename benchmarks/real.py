@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -74,13 +75,24 @@ GATED = {
     "SquareCB()": {"explorer": {"explorer": "SquareCB"}},
     "the coin of 0.3": {"budget": 50},
     "share .02": {"budget": 50, "share": 0.02},
+    "products, ridge of an arm": {"products": True, "ridge": "of an arm"},
 }
+RIDGES = {  # noise^2 p / bound^2 with the p features of one arm, and noise^2 / bound^2
+    "ridge of an arm": {"ridge": "of an arm"},
+    "ridge of a feature": {"ridge": "of a feature"},
+}
+BENT = {  # with the products of every two columns, where they make no more than 2,000 features
+    "products": {"products": True},
+    "products, ridge of an arm": {"products": True, "ridge": "of an arm"},
+}
+PRODUCTS = "--interactions cca"  # of every two columns, for each arm
 POLICIES = (
     Policy("linoto", "Gated", GATED),
     Policy("linoto", "LinUCB", scales(0.1, 1.0)),
-    Policy("linoto", "LinTS", scales(0.5, 0.25)),
+    Policy("linoto", "LinTS", scales(0.5, 0.25) | RIDGES | BENT),
     Policy("linoto", "SquareCB", scales(0.05)),
-    Policy("linoto", "Greedy"),
+    Policy("linoto", "LogisticTS", scales(0.5)),
+    Policy("linoto", "Greedy", RIDGES),
     Policy("linoto", "learn_policy", {"doubly robust": {"method": "doubly robust"}}),
     Policy("numpy", "LinUCB", alphas(0.25, 0.1, 0.0), title="ridge per arm"),
     Policy(
@@ -90,6 +102,8 @@ POLICIES = (
             "gamma 100": {"options": "--squarecb --gamma_scale 100"},
             "gamma 1000": {"options": "--squarecb --gamma_scale 1000"},
             "gamma 1000, rate 2": {"options": "--squarecb --gamma_scale 1000 -l 2"},
+            "products": {"options": f"--squarecb {PRODUCTS}"},
+            "products, gamma 1000": {"options": f"--squarecb --gamma_scale 1000 {PRODUCTS}"},
         },
         {"options": "--squarecb"},
     ),
@@ -184,6 +198,7 @@ class Bench:
     policies: Sequence[Policy]
     size: Size
     wheels: Path
+    plain: bool = False  # only as it comes
 
     def seeds(self) -> Iterator[tuple[Table, str, int]]:
         """Seed by seed over all tables, so that a stopped command has the same runs of each."""
@@ -196,7 +211,7 @@ class Bench:
         """The runs of one seed, without what they earn."""
         for policy in self.policies:
             if self.size.plays(policy, seed):
-                for words, settings in policy.variants():
+                for words, settings in islice(policy.variants(), 1 if self.plain else None):
                     yield (
                         policy,
                         {
@@ -287,6 +302,7 @@ def parser_of() -> argparse.ArgumentParser:
         help=f"runs of {', '.join(SLOW)}, whose decision takes over 1 ms (default {Size().slow_seeds})",
     )
     say("--first", type=int, default=0, metavar="SEED", help="of the runs (default 0)")
+    say("--as-it-comes", action="store_true", help="no other settings")
     say("--quick", action="store_true", help="a few short runs: shows that everything works")
     say("--patience", type=float, default=120.0, help="seconds for one run (default 120)")
     kept = Path(".benchmarks/peers")
@@ -322,6 +338,7 @@ def bench_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Be
         policies=[policy for policy in POLICIES if policy.package in packages],
         size=size,
         wheels=options.wheels,
+        plain=options.as_it_comes,
     )
 
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from common import Floats, Ints
+from common import Floats, ImpossibleError, Ints
+from common import OnTable as OnATable
 
 import linoto
 
+MOST_FEATURES = 2_000  # of all arms together
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
 POLICIES: dict[str, Any] = {
     "LinUCB": linoto.LinUCB(scale=1.0),
@@ -101,6 +103,31 @@ class OnTable:
         self.agent.update(self.decision, reward)
 
 
+class WithProducts:
+    """The same agent, which reads the products of every two columns too, squares among them."""
+
+    def __init__(self, policy: Any, k: int, p: int, seed: int) -> None:
+        self.pairs = np.triu_indices(p - 1)
+        self.agent = OnTable(policy, k, p + self.pairs[0].size, seed)
+
+    def wider(self, contexts: Floats) -> Floats:
+        """(..., p + products)"""
+        columns = contexts[..., 1:]
+        return np.concatenate([contexts, columns[..., self.pairs[0]] * columns[..., self.pairs[1]]], axis=-1)
+
+    def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, chances: Floats) -> None:
+        """Start from the rows of a log."""
+        self.agent.learn_log(self.wider(contexts), arms, rewards, chances)
+
+    def decide(self, context: Floats, practice: Floats) -> int:
+        """The arm to play."""
+        return self.agent.decide(self.wider(context), practice)
+
+    def update(self, context: Floats, arm: int, reward: float) -> None:
+        """Learn from the play that was just decided."""
+        self.agent.update(context, arm, reward)
+
+
 class LearntOnTable:
     """A policy that was learnt from the log, and learns no more."""
 
@@ -142,14 +169,21 @@ def explorer_of(settings: dict[str, Any]) -> Any:
     return getattr(linoto, given.pop("explorer"))(**given)
 
 
-def table(policy: str, settings: dict[str, Any], k: int, p: int, seed: int) -> OnTable | LearntOnTable:
+def table(policy: str, settings: dict[str, Any], k: int, p: int, seed: int) -> OnATable:
     """Rewards are known to be 0 or 1; everything else is as it comes, or as the settings say."""
     if policy == "learn_policy":
         return LearntOnTable(settings, k, p)
     given = dict(settings)
-    confidence = replace(CLICKS, **given.pop("confidence", {}))
+    products = given.pop("products", False)
+    width = p * (p + 1) // 2 if products else p  # a constant, p - 1 columns, and their products
+    if k * width > MOST_FEATURES:
+        raise ImpossibleError(f"{k * width} features are more than {MOST_FEATURES}")
+    features = given.pop("ridge", None)  # how many it counts: those of all arms unless it is said
+    ridge = CLICKS.ridge_for({"of an arm": width, "of a feature": 1}[features]) if features else None
+    confidence = replace(CLICKS, ridge=ridge) if features else CLICKS
     if "explorer" in given:
         given["explorer"] = explorer_of(given["explorer"])
     if "budget" in given:
         given["gate"] = linoto.Control(budget=given.pop("budget"), share=given.pop("share", None))
-    return OnTable(getattr(linoto, policy)(confidence=confidence, **given), k, p, seed)
+    played = getattr(linoto, policy)(confidence=confidence, **given)
+    return (WithProducts if products else OnTable)(played, k, p, seed)
