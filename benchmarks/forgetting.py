@@ -48,17 +48,17 @@ def seasons(seed: int) -> tuple[Any, Any]:
     return of_arms(0.5 + 0.3 * np.cos(2 * np.pi * turn))
 
 
-def classes(seed: int, *, change: bool) -> tuple[Any, Any]:
-    """Contexts of six classes, two of which change places half of the way; or none does."""
+def classes(seed: int, later: list[int]) -> tuple[Any, Any]:
+    """Contexts of six classes; which arm is right for each of them from half of the way on."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(6, size=2000)
     features = np.column_stack([np.ones(2000), np.eye(6)[labels] + 0.4 * rng.normal(size=(2000, 6))]) / 2
     wrong = rng.random(2000) < 0.3
     now, then = (
         linoto.ContextualBandit.from_table(features, right, practice=(right + wrong) % 6)
-        for right in (labels, np.array([1, 0, 2, 3, 4, 5])[labels])
+        for right in (labels, np.array(later)[labels])
     )
-    world = now.until(ROUNDS // 2, then) if change else now
+    world = now.until(ROUNDS // 2, then)
     return world, world.log(1000, rng=seed)
 
 
@@ -66,8 +66,9 @@ WORLDS: dict[str, Any] = {
     "arms, still": lambda seed: steps(seed, change=False),
     "arms, a change": lambda seed: steps(seed, change=True),
     "arms, seasons": seasons,
-    "contexts, still": lambda seed: classes(seed, change=False),
-    "contexts, a change": lambda seed: classes(seed, change=True),
+    "contexts, still": lambda seed: classes(seed, [0, 1, 2, 3, 4, 5]),
+    "contexts, two change places": lambda seed: classes(seed, [1, 0, 2, 3, 4, 5]),
+    "contexts, all change": lambda seed: classes(seed, [1, 2, 3, 4, 5, 0]),
 }
 EXPLORERS = {"LinUCB": linoto.LinUCB, "LinTS": linoto.LinTS}
 
@@ -82,10 +83,12 @@ def earned(explorer: Any, world: Any, log: Any, seed: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
-    seeds = range(parser.parse_args().seeds)
+    parser.add_argument("--worlds", default="", metavar="WORD", help="only those whose name has this word")
+    given = parser.parse_args()
+    seeds = range(given.seeds)
     print("Reward per round, and what is gained by forgetting in the same runs (95 % intervals):\n")
     print(f"| world | explorer | {' | '.join(WAYS)} |\n| --- | --- |{' ---: |' * len(WAYS)}")
-    for words, make in WORLDS.items():
+    for words, make in ((words, make) for words, make in WORLDS.items() if given.worlds in words):
         worlds = [make(seed) for seed in seeds]
         for name, kind in EXPLORERS.items():
             found = [
