@@ -204,6 +204,7 @@ class Linearity:
     certificate: Certificate | None
     horizon: int
     untestable: str  # why there is no test with contexts
+    allowed: float | None = None  # what a guardrail may lose over the horizon, where the model pays for it
 
     @property
     def rejected(self) -> bool:
@@ -213,7 +214,7 @@ class Linearity:
     @property
     def misfit_that_matters(self) -> float | None:
         """The misfit that breaks the promise: as much per round as it allows to lose over the horizon."""
-        allowed = None if self.certificate is None else self.certificate.loss(self.horizon)
+        allowed = self.allowed if self.certificate is None else self.certificate.loss(self.horizon)
         return None if allowed is None else allowed / self.horizon
 
     @property
@@ -328,7 +329,8 @@ class Linearity:
             return self.no_test
         misfit = f"; {self.missed_text(fit)}" if fit.rejected else ""
         f = f"F({fit.degrees[0]}, {fit.degrees[1]:,}) = {fit.f:.3g}"
-        return f"{answer_text(fit.rejected)}: {f}, p = {fit.p:.2g}{fit.caution_text()}{misfit}"
+        seen = "" if self.allowed is None or fit.rejected else f"; {self.seen_text}"
+        return f"{answer_text(fit.rejected)}: {f}, p = {fit.p:.2g}{fit.caution_text()}{misfit}{seen}"
 
     def to_dict(self) -> dict[str, Any] | None:
         """The test, with the p that decides and what the test could have seen."""

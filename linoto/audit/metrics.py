@@ -83,7 +83,6 @@ class MetricFindings:
             against=self.told(*against, *self.against_model(model)),
             missing=self.told(*nothing_tested(log, untested=untested)),
             features=self.told(*(() if model.linearity.wrong() else model.linearity.features())),
-            promise=self.told(*self.closed()),
         )
 
     def against_model(self, model: ModelFindings) -> Iterator[str]:
@@ -98,8 +97,8 @@ class MetricFindings:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a deployer should know of it."""
-        if self.model is not None:
-            return ()  # it counts
+        if self.model is not None:  # what is below counts, and another budget may do
+            return self.told(*(f"{text}; behind a Tolerance the model may pay" for text in self.closed()))
         log, few = self.log, too_few_events(self.log)
         drifted = (text.rpartition(": ")[0] for text in drift_reasons(self.drift, log, self.means.centre))
         found = [*self.missing(), *([few] if few else []), *drifted]
@@ -208,12 +207,19 @@ def look_at_metric(
         noise=means.noise(limits=limits, adaptive=adaptive),
         tails=means.tails(),
         drift=means.drift(),
-        model=None if rail.bound is None else look_at_model(means, known, valueless, adaptive=adaptive),
+        model=None
+        if rail.bound is None
+        else look_at_model(means, known, valueless, loss=rail.loss(HORIZON), adaptive=adaptive),
     )
 
 
-def look_at_model(means: MeansOfArms, known: Confidence, valueless: int, *, adaptive: bool) -> ModelFindings:
-    """What the tests of the reward's model find in that of a metric, of which so many rows have no value."""
+def look_at_model(
+    means: MeansOfArms, known: Confidence, valueless: int, *, loss: float, adaptive: bool
+) -> ModelFindings:
+    """What the tests of the reward's model find in that of a metric, of which so many rows have no value.
+
+    `loss` is the most that may be lost of it over the horizon.
+    """
     log, fit = means.log, means.fit(adaptive=adaptive)
     ridge = known.ridge_for(len(log.features.labels))
     return ModelFindings(
@@ -226,6 +232,7 @@ def look_at_model(means: MeansOfArms, known: Confidence, valueless: int, *, adap
             untested=means.coverage(ridge=ridge, rounds=HORIZON).untested.size,
             certificate=None,
             horizon=HORIZON,
+            allowed=loss,
             untestable="" if fit is not None else means.why_no_fit(),
         ),
         shortest=shortest_parameter(*log.features.design, noise=known.scale, delta=TEST_LEVEL),

@@ -5,6 +5,7 @@ The usual ridge is sigma^2 d / S^2, so that the estimate goes to 0 with the boun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from math import floor, log, log10, sqrt
@@ -52,7 +53,7 @@ def own_least(state: State, confidence: Confidence) -> Floats:
     return np.asarray((np.abs(sums) - half) / np.maximum(seen, 1.0))
 
 
-def check_bound(state: State, confidence: Confidence) -> None:
+def check_bound(state: State, confidence: Confidence, names: Sequence[str] | None) -> None:
     """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken (H3)."""
     excess, bound = bound_excess(state, confidence), confidence.bound
     arm = int(excess.argmax())
@@ -61,7 +62,7 @@ def check_bound(state: State, confidence: Confidence) -> None:
         needed = bound + excess[arm] / norm if norm > 0 else np.inf
         raise ValueError(
             f"bound must be at least {exact(rounded_up(needed))} for this log, got {exact(bound)}: "
-            f"arm {arm} earns more than a parameter of that length allows"
+            f"arm {repr(names[arm]) if names else arm} earns more than a parameter of that length allows"
         )
     check_length(least_of(state, confidence), bound)
 

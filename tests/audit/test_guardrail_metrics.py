@@ -15,6 +15,8 @@ from helpers.guarded_logs import KINDS, guarded_table
 from linoto import ArmTable, audit_log, read_log, read_rows
 from linoto.audit.audit import Audit
 from linoto.audit.metrics import MetricFindings
+from linoto.core.hints import amount
+from linoto.core.verdicts import HORIZON
 
 COLUMNS: dict[str, Any] = {"item": "arm", "reward": "click"}
 COMPLAINTS = "complaint:lower:budget=20"
@@ -226,3 +228,38 @@ def test_a_metric_that_features_of_arms_do_not_explain_is_not_vouched_for() -> N
     assert audit.verdict == "do not trust"
     (reason,) = (text for text in audit.reasons if text.startswith("refund: "))
     assert "values are not linear" in reason and "give every arm an effect of its own, or leave its" in reason
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_budget_too_small_for_a_ledger_is_a_note_where_the_model_may_pay(kind: str) -> None:
+    plain, guarded = (
+        audited(kind, missing=0.0),
+        audited(kind, "complaint:lower:budget=2:bound=5", missing=0.0),
+    )
+    assert (guarded.verdict, guarded.reasons) == (plain.verdict, plain.reasons)
+    (note,) = (note for note in guarded.notes if note.startswith("complaint: "))
+    assert "nothing is learned before it is spent" in note and note.endswith("the model may pay")
+
+
+def test_the_linearity_of_a_metric_says_what_misfit_it_could_have_seen() -> None:
+    """The power of the F test for the loss per round, at any size of the log."""
+    found = {}
+    for rows in (400, 8000):
+        rng = np.random.default_rng(2)
+        arm = rng.integers(6, size=rows)
+        table = {name: (rng.random(rows) < 0.3).astype(float) for name in ("click", "refund")}
+        sizes = {"id": list("012345"), "size": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]}
+        arms = ArmTable.from_columns(sizes, id="id", arm_effects=False)
+        rail = "refund:lower:budget=100:rate=0.02:bound=5"
+        log = read_log(pa.table({"arm": arm.astype(str)} | table), **COLUMNS, arms=arms, guardrails=[rail])
+        audit = audit_log(log)
+        model = found_of(audit).model
+        assert model is not None and model.linearity.fit is not None
+        allowed = found_of(audit).guardrail.loss(HORIZON) / HORIZON
+        power = found[rows] = model.linearity.fit.power(allowed)
+        said = (
+            f"a misfit of {amount(allowed)}, as large as the loss promised per round, is seen in {power:.0%}"
+        )
+        assert said in dict(audit.facts())["refund: linear?"]
+        assert found_of(audit).to_dict()["lack_of_fit"]["power"] == power
+    assert found[400] < 0.3 < 0.8 < found[8000]

@@ -396,6 +396,8 @@ def test_a_bound_that_the_log_contradicts_is_refused() -> None:
     log = linoto.Offline(pulls=[2000, 0], reward_sums=[10_000.0, 0.0])
     with pytest.raises(ValueError, match=r"bound must be at least \d.* for this log, got 1"):
         linoto.Gated().start(np.eye(2), log)
+    with pytest.raises(ValueError, match=r"arm 'blue' earns more than a parameter of that length allows"):
+        linoto.Gated().start(np.eye(2), log, names=["blue", "red"])
     linoto.Gated(confidence=linoto.Confidence(bound=6.0)).start(np.eye(2), log)
 
 

@@ -100,7 +100,7 @@ class FixedArms(Driver[Bools | None]):
             state.run["residuals"], state.run["residual_count"] = driver.offline.within_arms()
         driver.draw()
         of_gate = share_of(composition.assumed, composition.guardrails)
-        composition.gate.check_start(state, of_gate, offline)
+        composition.gate.check_start(state, of_gate, offline, names)
         return driver
 
     def look_at_every_arm(self) -> None:

@@ -159,7 +159,7 @@ def begin_models_of_arms(driver: Any, actions: Floats) -> None:
 
     def begin(composition: Composition, sums: Floats) -> Any:
         log, rng = Offline(pulls=pulls, reward_sums=sums), np.random.default_rng(0)  # it draws nothing
-        return type(driver).begin(composition, actions, log, rng=rng, coins=None, names=None)
+        return type(driver).begin(composition, actions, log, rng=rng, coins=None, names=driver.names)
 
     if rails is not None:
         rails.models = MetricModels.begin(

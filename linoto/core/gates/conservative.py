@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log as ln
 from typing import Literal
@@ -85,9 +86,11 @@ class Conservative(Gate):
         share *= 0.5 if confidence.shift > 0 else 1.0  # with the log and without it
         p["arm_level"], p["reference_level"] = ln(2 * len(actions) / share), ln(2 / share)
 
-    def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
+    def check_start(
+        self, state: State, confidence: Confidence, offline: Offline, names: Sequence[str] | None
+    ) -> None:
         if self.form != "arms":
-            check_bound(state, confidence)
+            check_bound(state, confidence, names)
 
     def default_fallback(self, confidence: Confidence) -> str:
         return "mixture"

@@ -250,9 +250,11 @@ class Control(Gate):
             bounds[:, arm] += moved, -moved
         return np.asarray(np.clip(bounds, low, high))
 
-    def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
+    def check_start(
+        self, state: State, confidence: Confidence, offline: Offline, names: Sequence[str] | None
+    ) -> None:
         if self.loan_from == kernels.THE_MODEL:
-            check_bound(state, confidence)
+            check_bound(state, confidence, names)
         rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
         state.arms[rows] = self.practice_bounds(confidence, offline)
 

@@ -64,8 +64,10 @@ class Gate:
         """Whether what it writes into the Params depends on the squares of the log."""
         return False
 
-    def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
-        """Refuse what the log contradicts, once the estimate is there."""
+    def check_start(
+        self, state: State, confidence: Confidence, offline: Offline, names: Sequence[str] | None
+    ) -> None:
+        """Refuse what the log contradicts, once the estimate is there; arms are called by their `names`."""
 
     def reads_bounds(self, confidence: Confidence) -> bool:
         """Whether it trusts the confidence set of the estimate, which must then rest on every reward."""

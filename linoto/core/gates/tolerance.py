@@ -221,9 +221,11 @@ class Tolerance(Gate):
         terms = {"budget": self.budget > 0, "epsilon t": self.epsilon > 0}
         return [name for name, there in terms.items() if there]
 
-    def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
+    def check_start(
+        self, state: State, confidence: Confidence, offline: Offline, names: Sequence[str] | None
+    ) -> None:
         if self.uses(confidence)[0]:
-            check_bound(state, confidence)
+            check_bound(state, confidence, names)
 
     def rounding_after(self, practice: Offline, situation: Situation) -> float:
         if not self.uses(situation.confidence)[1] or not self.knows_low_arms:
