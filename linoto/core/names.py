@@ -104,6 +104,10 @@ def as_stored(names: Names | None) -> tuple[str, ...] | int | None:
     return names.k if isinstance(names, Numbered) else names
 
 
-def from_stored(names: Sequence[str] | int | None) -> Names | None:
-    """What a file holds as names."""
-    return names if names is None else Numbered(names) if isinstance(names, int) else tuple(names)
+def from_stored(names: Sequence[str] | int | None, k: int) -> Names | None:
+    """What a file holds as names of k arms."""
+    if names is None:
+        return None
+    if names == k:
+        return Numbered(k)
+    return tuple(names)  # type: ignore[arg-type] # another number is none of a file of ours

@@ -16,6 +16,7 @@ from linoto.core.explorers import Rule
 from linoto.core.gates import Gate
 from linoto.core.kernels import State
 from linoto.core.protocols import PolicyWithPromise
+from linoto.core.thin_rows import thinned
 
 # 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms and
 # knew nothing of arms that come and go, 4 knew coins of a generator
@@ -39,7 +40,8 @@ ONLINE_VECTORS_OF_ROUNDS = ("target", "theta", "half")
 def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any], *, arms_are_known: bool = False) -> bytes:
     """An agent as bytes; what only one call needs, and what is recomputed, is left out.
 
-    `arms_are_known`: so are the features that it was started with.
+    `arms_are_known`: so are the features that it was started with, and of rows that are nearly all the same
+    only the others are kept.
     """
     running = driver.running
     header, arrays = driver.kept() if arms_are_known else driver.saved()
@@ -62,6 +64,8 @@ def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any], *, arms_are_know
         running.rails.save(header, arrays, thrown=driver.coin_is_thrown)
         if driver.accepted is not None and driver.coin_is_thrown:
             arrays["accepted"] = driver.accepted
+    if arms_are_known:
+        header["thin"], arrays = thinned(arrays)
     return codec.pack(header, arrays)
 
 

@@ -49,6 +49,7 @@ from linoto.core.rails import Rails
 from linoto.core.running import Running
 from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, digest_of, lasting_rows
 from linoto.core.slices import slices_for, slicing
+from linoto.core.thin_rows import filled
 from linoto.core.tickets import Tickets
 from linoto.core.validation import as_features, stays_float32
 from linoto.core.whitening import is_whitened, white_steps, whitening
@@ -217,7 +218,7 @@ def read_snapshot(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
         raise ValueError(
             f"snapshot must be of format {SNAPSHOT_FORMAT} or older, got format {header['format']!r}"
         )
-    return header, arrays
+    return header, filled(header.get("thin", {}), arrays)
 
 
 def read_array(data: bytes) -> npt.NDArray[Any]:
@@ -258,7 +259,7 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
     driver = FixedArms(
         composition=composition,
         running=running_of(header, arrays, composition, params, state),
-        names=from_stored(names),
+        names=from_stored(names, state.actions.shape[1]),
         reward_squares=squares,
         changes=changes,
     )

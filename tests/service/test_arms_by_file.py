@@ -232,3 +232,30 @@ def test_the_arms_that_are_shown_first_are_those_of_a_full_sort() -> None:
         limit = int(rng.integers(1, 41))
         wanted = np.lexsort((-logged, -plays, ~present))[:limit]
         assert first_shown(logged, plays, present, limit).tolist() == wanted.tolist()
+
+
+def test_a_loop_that_states_no_propensities_keeps_lists_for_draws(tmp_path: Path) -> None:
+    confidence = linoto.Confidence(noise=0.3, reward_range=(-4.0, 4.0))
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=1000.0), confidence=confidence)
+    arms = features.arms_of_file(FEATURES, Numbered(K))
+    spec = spec_of(arms.sha256, policy=linoto.to_dict(policy), redraws=0, seed=3)
+    played = []
+    for lists in (True, False):
+        place = tmp_path / f"{lists}.sqlite"
+        create_loop(place, "loop", spec, arms=arms)
+        with opened(place) as service:
+            loop = service.loops.get("loop")
+            assert loop.arms.keeps_lists(loop.agent)
+            if not lists:
+                loop.agent.look_at_every_arm()
+            events = []
+            for n in range(30):
+                events.append(service.store.write_sync(partial(service.loops.decide, name="loop")))
+                id = loop.decision_id(events[-1].number)
+                service.store.write_sync(
+                    partial(service.loops.reward, name="loop", decision_id=id, reward=0.1 * n)
+                )
+            played.append([(event.arm, event.mode, event.lcb, event.ucb) for event in events])
+            assert all(event.propensity is None for event in events if event.mode == "explore")
+            assert (loop.agent.running.lists is not None) == lists
+    assert played[0] == played[1] and any(mode == "explore" for _, mode, _, _ in played[0])

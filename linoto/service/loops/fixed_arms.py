@@ -47,6 +47,7 @@ class FixedArms(LoopArms):
 
     logged: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)  # (k,) rows of those
     # that are present
+    redraws: int = 1  # of each decision, for its propensity
     stored: StoredArms | None = field(default=None, compare=False, repr=False)  # where they are by file
 
     # -- starting
@@ -79,8 +80,9 @@ class FixedArms(LoopArms):
 
     def keeps_lists(self, agent: LoopAgent) -> bool:
         """A propensity is asked of all arms, and so is a coin; an epoch of Doubling is kept as a whole."""
-        alone = isinstance(agent, Agent) and agent.rule.deterministic
-        return alone and not agent.gate.throws_coin
+        rule = agent.rule
+        states_none = rule.deterministic or (rule.needs_redraws and not self.redraws)
+        return isinstance(agent, Agent) and states_none and not agent.gate.throws_coin
 
     def check_gate(self, agent: LoopAgent) -> None:
         if agent.gate.throws_coin and isinstance(agent, DoublingAgent):

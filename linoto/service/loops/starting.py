@@ -17,7 +17,8 @@ def arms_of(spec: LoopSpec) -> LoopArms:
     if spec.recipe is not None:
         return ContextArms(recipe=read_recipe(spec.recipe), practice=spec.practice)
     stored = None if spec.features is None else known_arms(spec.features)
-    return FixedArms(recipe=Recipe(items=names_of(spec), item="action", intercept=False), stored=stored)
+    recipe = Recipe(items=names_of(spec), item="action", intercept=False)
+    return FixedArms(recipe=recipe, redraws=spec.redraws, stored=stored)
 
 
 def start_agent(spec: LoopSpec) -> LoopAgent:
