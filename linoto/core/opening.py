@@ -14,6 +14,11 @@ from linoto.core.validation import rounded_up
 SPENT = "so small a budget is spent before control rounds can prove anything"
 
 
+def bet_fractions(unit: float) -> Floats:
+    """(16,) what each bet stakes of its wealth, for rewards in a range of this width."""
+    return np.asarray(np.cumprod([0.9 / unit] + [0.6] * (kernels.COIN_BETS - 1)), np.float64)
+
+
 def stakes_for(budget: float, delta: float) -> Floats:
     """(16,) the share of the stake on each bet, for a budget in units of the range; they sum to 1.
 

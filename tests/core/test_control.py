@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from math import expm1
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from linoto import Confidence, Control, Decision, Gated, Greedy, Guard, LinTS, L
 from linoto.core import codec, kernels
 from linoto.core.coins import KeyedCoins
 from linoto.core.kernels import control
-from linoto.core.opening import stakes_for
+from linoto.core.opening import bet_fractions, stakes_for
+from linoto.core.plain_python import in_python
 from linoto.core.snapshots import read_snapshot
 
 LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])
@@ -738,3 +740,32 @@ def test_the_certificate_says_what_would_open_a_gate_that_is_closed_for_good_too
     assert Control(budget=5.0, epsilon=0.1).refusal(-0.5) == Control(epsilon=0.1).refusal(-0.5)
     with pytest.raises(ValueError, match=r"epsilon is 0, got 0\.5; it learns from 5"):
         guard(budget=0.5)
+
+
+def test_a_share_that_is_the_least_needs_no_exponential() -> None:
+    """Where the hazard is below the least share, so is 1 - exp(-hazard): the bits of the plain formula."""
+    rng, share, shortened = np.random.default_rng(0), in_python(control.share_of_control, {}), 0
+    for _ in range(2000):
+        params, run = (
+            np.zeros(1, kernels.PARAMS).view(np.recarray),
+            np.zeros(1, kernels.RUN).view(np.recarray),
+        )
+        p, r = params[0], run[0]
+        p.unit, p.low, p.coin_level = rng.uniform(0.1, 5), rng.uniform(-2, 2), rng.uniform(3, 9)
+        p.epsilon, r.rounds = rng.choice([0.0, 0.05]), rng.integers(10_000)
+        r.room, r.centre = 10.0 ** rng.uniform(-2, 4), p.low + p.unit * rng.random()
+        left = r.room + p.unit
+        hazard = p.coin_level * (p.low + p.unit - r.centre) / (left / 3.0 + p.epsilon * r.rounds)
+        least = max(0.05, 4.0 * p.unit / (4.0 * p.unit + left))
+        shortened += hazard < least
+        assert share(p, r, 1.0) == max(least, min(-expm1(-hazard), 0.9))
+    assert 200 < shortened < 1800
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0, 0.3, 180.0])
+def test_each_bet_stakes_six_tenths_of_the_one_before(unit: float) -> None:
+    fraction, found = 0.9 / unit, bet_fractions(unit)
+    assert found.shape == (kernels.COIN_BETS,)
+    for each in found:
+        assert each == fraction
+        fraction *= 0.6

@@ -63,26 +63,25 @@ def test_no_adversary_breaks_either_metric_more_often_than_delta(relation: str, 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("delta, limit", [(0.05, 86), (0.5, 575)])
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_adversary_breaks_either_metric_in_many_runs(
-    room: str, delta: float, limit: int, capsys: pytest.CaptureFixture[str]
+    room: str, delta: float, limit: int, relation: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """8,000 runs of each adversary; binomial(1000, delta) is beyond these with probability 1e-6."""
+    """1,000 runs of each adversary on each metric; binomial(1000, delta) is beyond these with p = 1e-6."""
     runs = 1000
     options: dict[str, Any] = {"runs": runs, "rounds": 1000, "play": compile_adversaries()}
     broken = {
-        (scenario, relation, metric): violations(room, scenario, relation, metric, delta, **options)
+        (scenario, metric): violations(room, scenario, relation, metric, delta, **options)
         for scenario in SCENARIOS
-        for relation in RELATIONS
         for metric in METRICS
     }
     worst = max(broken, key=lambda key: broken[key])
     with capsys.disabled():
         median = float(np.median(list(broken.values()))) / runs
         by = f"{broken[worst] / runs:.3f} ({', '.join(worst)})"
-        print(f"\n{room}, delta {delta}: worst {by}, median {median:.3f}", file=sys.stderr)
+        print(f"\n{room}, {relation}, delta {delta}: worst {by}, median {median:.3f}", file=sys.stderr)
     assert broken[worst] <= limit
 
 

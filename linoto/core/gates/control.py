@@ -23,7 +23,7 @@ from linoto.core.hints import amount
 from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
-from linoto.core.opening import opening_budget, spent_text, stakes_for
+from linoto.core.opening import bet_fractions, opening_budget, spent_text, stakes_for
 from linoto.core.validation import (
     check_choice,
     check_count,
@@ -196,6 +196,7 @@ class Control(Gate):
         p["loan_from"] = self.loan_from
         p["coin_level"] = ln(kernels.COIN_BETS / delta)
         p["coin_stakes"] = np.log(kernels.COIN_BETS * stakes_for(self.budget / (high - low), delta))
+        p["coin_fractions"] = bet_fractions(high - low)
         p["log_upper"] = high
         return delta
 

@@ -77,6 +77,11 @@ def inner(function: F) -> F:
     return cached(function, OPTIONS | {"no_cpython_wrapper": True})
 
 
+def inlined(function: F) -> F:
+    """A small kernel that becomes part of its callers: handing over many arrays takes longer than it does."""
+    return cached(function, OPTIONS | {"forceinline": True})
+
+
 def cached(function: F, options: Any) -> F:
     """Compile when it is first called; what lies in the cache counts while no kernel has changed."""
     try:

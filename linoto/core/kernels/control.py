@@ -38,6 +38,7 @@ from linoto.core.kernels.layout import (
     PRACTICE_PLAY,
     PURSE,
     SMALLEST_GAP,
+    SURELY_LESS,
     TICKET,
     TICKET_CENTRE,
     TICKET_SHARE,
@@ -106,38 +107,50 @@ def multiply_bet(r: Any, j: int, change: float) -> None:
 
 
 @inner
-def place_explored(p: Any, r: Any) -> None:
-    """Make the bets of an explored play as if it earned the least; realised books leave that out.
+def lower_bets(p: Any, r: Any, odds: float) -> None:
+    """Make the bets of an explored play in realised books, where what it earns is counted by itself.
 
-    There, a bet whose centre is not raised falls by fraction times the centre: if no other counts, the root
-    moves by the centre.
+    A bet whose centre is not raised falls by fraction times the centre: if no other counts, the root moves by
+    the centre. Fractions fall, so that the first bets are the ones with a raised centre.
     """
-    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
+    fractions, bets = p.coin_fractions, r.coin_bets
+    centre, high, raise_to = r.entry_centre, p.low + p.unit, 0.95 * odds
+    j = 0
+    while j < COIN_BETS and fractions[j] * high + raise_to > fractions[j] * centre:
+        if bet_level(p, r, j, fractions[j], r.root) > NO_LEVEL:
+            r.root_is_known = 0
+        j += 1
+    for j in range(COIN_BETS):  # as `centre_weight`, without a branch
+        bets[j] -= max(fractions[j] * centre, fractions[j] * high + raise_to)
+
+
+@inner
+def place_explored(p: Any, r: Any, odds: float) -> None:
+    """Make the bets of an explored play as if it earned the least; realised books leave that out."""
+    if p.realised == 1:
+        lower_bets(p, r, odds)
+        return
     for j in range(COIN_BETS):
+        fraction = p.coin_fractions[j]
         weight = centre_weight(p, odds, r.entry_centre, fraction)
-        if p.realised == 1:
-            if weight > fraction * r.entry_centre and bet_level(p, r, j, fraction, r.root) > NO_LEVEL:
-                r.root_is_known = 0
-            r.coin_bets[j] -= weight
-        elif p.bounded == 1:
+        if p.bounded == 1:
             multiply_bet(r, j, fraction * p.low - weight)
         else:
             r.coin_bets[j] += fraction * p.low - weight - 0.5 * (fraction * p.noise) ** 2
-        fraction *= 0.6
 
 
 @inner
 def replace_explored(p: Any, r: Any, reward: float) -> None:
     """Make the bets of an explored play with its reward, where means are promised."""
-    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
+    odds = log1p(-r.entry_share)
     for j in range(COIN_BETS):
+        fraction = p.coin_fractions[j]
         more = fraction * (reward - p.low)
         if p.bounded == 1:
             weight = centre_weight(p, odds, r.entry_centre, fraction)
             multiply_bet(r, j, more / (1.0 + fraction * p.low - weight))
         else:
             r.coin_bets[j] += more
-        fraction *= 0.6
 
 
 @inner
@@ -149,14 +162,14 @@ def lower_practice(p: Any, r: Any, guess: float) -> None:
     """
     point = guess
     for _ in range(8):
-        total, slope, fraction = 0.0, 0.0, 0.9 / p.unit
+        total, slope = 0.0, 0.0
         for j in range(COIN_BETS):
+            fraction = p.coin_fractions[j]
             level = bet_level(p, r, j, fraction, point)
             if level > NO_LEVEL:  # what is left out only makes the bound larger, by 1e-13 at the most
                 wealth = exp(level) * (1.0 + r.coin_gains[j])
                 total += wealth
                 slope += fraction * wealth
-            fraction *= 0.6
         step = log(total) * total / slope
         point -= step
         if abs(step) <= 1e-4 * p.unit:  # the next one would be its square
@@ -188,12 +201,10 @@ def mark_stretch(p: Any, r: Any) -> None:
     r.stretches += 1
     level = p.coin_level + log(float(r.stretches)) + log(r.stretches + 1.0)
     earned = r.earned + (p.low + p.unit) * r.pending
-    fraction = 0.9 / p.unit
     for j in range(COIN_BETS):
         most = level - p.coin_stakes[j] + r.coin_bets[j] + r.coin_hopes[j]
-        mark = most / fraction + p.epsilon * r.rounds + earned
+        mark = most / p.coin_fractions[j] + p.epsilon * r.rounds + earned
         r.stretch_marks[j] = max(r.stretch_marks[j], mark)
-        fraction *= 0.6
 
 
 @inner
@@ -295,9 +306,10 @@ def share_of_control(p: Any, r: Any, preferred: float) -> float:
     if p.share < 0.0:
         return cheap_share(p, r, preferred)
     left = r.room + p.unit
-    fee = left / FEES + p.epsilon * r.rounds
-    usable = -expm1(-p.coin_level * (p.low + p.unit - r.centre) / fee)
-    return float(max(LEAST_SHARE, PURSE * p.unit / (PURSE * p.unit + left), min(usable, MOST_SHARE)))
+    least = max(LEAST_SHARE, PURSE * p.unit / (PURSE * p.unit + left))
+    hazard = p.coin_level * (p.low + p.unit - r.centre) / (left / FEES + p.epsilon * r.rounds)
+    usable = 0.0 if hazard < SURELY_LESS * least else -expm1(-hazard)  # it is below the hazard
+    return float(max(least, min(usable, MOST_SHARE)))
 
 
 @inner
@@ -319,26 +331,27 @@ def throw_coin(p: Any, r: Any, vouched: float, barred: bool, preferred: float) -
 
 
 @inner
-def place_control(p: Any, r: Any) -> None:
+def place_control(p: Any, r: Any, odds: float) -> None:
     """Make the bets of a control play as if it earned the most, the worst for the bound.
 
     For stretches also: what a pending control play would add to the bets, were its reward the lowest.
     """
-    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
+    high = p.low + p.unit
     for j in range(COIN_BETS):
+        fraction = p.coin_fractions[j]
         weight = centre_weight(p, odds, r.entry_centre, fraction)
         bet = control_bet(p, r.entry_share, odds, weight, fraction, high)
         if p.every > 0:
             r.coin_hopes[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low) - bet
         r.coin_bets[j] += bet
-        fraction *= 0.6
 
 
 @inner
 def replace_control(p: Any, r: Any, reward: float) -> None:
     """Take back the bets at the worst of a control play, and make them with its reward."""
-    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
+    odds, high = log1p(-r.entry_share), p.low + p.unit
     for j in range(COIN_BETS):
+        fraction = p.coin_fractions[j]
         weight = centre_weight(p, odds, r.entry_centre, fraction)
         worst = control_bet(p, r.entry_share, odds, weight, fraction, high)
         bet = worst if reward == high else control_bet(p, r.entry_share, odds, weight, fraction, reward)
@@ -350,17 +363,25 @@ def replace_control(p: Any, r: Any, reward: float) -> None:
         if reward != high:
             r.coin_bets[j] -= worst
             r.coin_bets[j] += bet
-        fraction *= 0.6
 
 
 @inner
-def enter_coin_play(p: Any, r: Any) -> None:
-    """A play whose reward is to come: an explored one counts at its lowest, a control at its highest."""
+def coin_odds(r: Any) -> float:
+    """log(1 - share) of the play at hand, where its bets need it."""
+    return log1p(-r.entry_share) if r.entry > PRACTICE_PLAY else 0.0
+
+
+@inner
+def enter_coin_play(p: Any, r: Any, odds: float) -> None:
+    """A play whose reward is to come: an explored one counts at its lowest, a control at its highest.
+
+    `odds` is what `coin_odds` says: the same for every metric.
+    """
     if p.every > 0 and r.rounds > 0 and r.rounds % p.every == 0:
         mark_stretch(p, r)
     most = p.low + p.unit if p.realised == 1 else p.unit  # that a round can add to what is bounded
     if r.entry == CONTROL_PLAY:
-        place_control(p, r)
+        place_control(p, r, odds)
         r.root_is_known = 0
     elif r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
         r.explored_plays += 1
@@ -368,27 +389,26 @@ def enter_coin_play(p: Any, r: Any) -> None:
         guess = r.upper_practice + (r.entry_centre if p.realised == 1 else 0.0)
         r.upper_practice += most
         if r.entry == EXPLORED_PLAY:
-            place_explored(p, r)
+            place_explored(p, r, odds)
         else:
-            add_unasked(p, r, most)
+            add_unasked(p, r, most, odds)
             r.root_is_known = 0
         if p.every == 0 and (p.realised == 1 or r.entry == UNASKED_PLAY):  # else, its reward will lower it
             follow_root(p, r, guess)
 
 
 @inner
-def add_unasked(p: Any, r: Any, most: float) -> None:
+def add_unasked(p: Any, r: Any, most: float, odds: float) -> None:
     """A play that no coin decided: practice could have earned the most. A control play in its place is lost.
 
     Its share is above 0 where the coin had said control.
     """
-    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
     for j in range(COIN_BETS):
+        fraction = p.coin_fractions[j]
         r.coin_bets[j] -= fraction * most
         if r.entry_share > 0.0:
             weight = centre_weight(p, odds, r.entry_centre, fraction)
             r.coin_bets[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low + p.unit)
-        fraction *= 0.6
 
 
 @inner
@@ -476,7 +496,7 @@ def coin_decide(params: Records, run: Records, vouched: float, preferred: float)
 @compiled
 def coin_commit(params: Records, run: Records) -> None:
     """Enter a play."""
-    enter_coin_play(params[0], run[0])
+    enter_coin_play(params[0], run[0], coin_odds(run[0]))
     run[0].rounds += 1
     run[0].fresh = run[0].coin_thrown = 0
 

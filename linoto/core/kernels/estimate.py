@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints, Records
-from linoto.core.kernels.compiling import compiled, inner
+from linoto.core.kernels.compiling import compiled, inlined, inner
 from linoto.core.kernels.layout import (
     BLOCK,
     BLOCK_BEGIN,
@@ -185,7 +185,7 @@ def is_zero(bits: Ints) -> bool:
     return bool(found & 0x7FFFFFFFFFFFFFFF == 0)  # -0.0, as in -1.5 times 0, is 0
 
 
-@compiled
+@inlined
 def dot(x: Floats, y: Floats) -> float:
     """<x, y> in four running sums."""
     n = x.size

@@ -22,6 +22,7 @@ NO_LEVEL = -40.0  # below, a bet does not count beside the others
 MOST_GROWN = 1e4  # times that a bet grows, or shrinks, before its logarithm is taken
 PURSE, LEAST_SHARE = 4.0, 0.05  # of control plays: the more room is left, the fewer, never fewer than that
 FEES, MOST_SHARE = 3.0, 0.9  # an entrance fee is a third of what may be lost, with no more control than that
+SURELY_LESS = 0.999  # times a number: smaller in spite of all rounding
 CHEAP = -1.0  # in place of a share: as many as a bet needs to pay, and rather where it costs little
 CHEAP_PURSE, CHEAP_LEAST, CHEAP_FEES = 2.0, 0.01, 4.0  # the same three for that
 LEAST_MISSED, LEAST_GAP, MOST_PREFERRED = 0.1, 0.05, 2.0  # units; how many times more, or less, than usual
@@ -98,6 +99,7 @@ PARAMS = np.dtype(
         ("every", np.int64),  # rounds between the starts of stretches; 0: only the first round is one
         ("coin_level", np.float64),  # log(16/d), d the share of delta of the coin
         ("coin_stakes", np.float64, (COIN_BETS,)),  # log(16 w_j), w_j the share of the stake on bet j
+        ("coin_fractions", np.float64, (COIN_BETS,)),  # lambda_j
         ("log_upper", np.float64),  # on mu_off, where the log vouches
         ("law", np.int64),  # of Thompson sampling's draws
         ("level", np.float64),  # log(1/delta)

@@ -8,7 +8,13 @@ from typing import Any
 from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.kernels.clicks import clicks_of, fit_clicks, learn_clicks_of_arm
 from linoto.core.kernels.compiling import compiled, inner
-from linoto.core.kernels.control import enter_coin_play, enter_coin_reward, keep_ticket, open_control
+from linoto.core.kernels.control import (
+    coin_odds,
+    enter_coin_play,
+    enter_coin_reward,
+    keep_ticket,
+    open_control,
+)
 from linoto.core.kernels.deciding import decide, pessimistic
 from linoto.core.kernels.estimate import (
     add_action,
@@ -219,7 +225,7 @@ def commit(params: Records, s: State, arm: int, mixture: bool, coin: Part, ledge
     s.arms[PLAYS, arm] += 1.0
     if coin is not None:
         keep_ticket(s, arm)
-        enter_coin_play(p, r)
+        enter_coin_play(p, r, coin_odds(r))
     r.rounds += 1
     r.fresh = r.coin_thrown = 0
     if mixture:  # counts as xbar itself: its rounding is nobody's to spend (H1)

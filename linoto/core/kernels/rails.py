@@ -11,6 +11,7 @@ from math import inf
 from linoto.core.arrays import Records
 from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.control import (
+    coin_odds,
     coin_room,
     enter_coin_play,
     enter_coin_reward,
@@ -50,11 +51,12 @@ def rails_measure(rails: Records, books: Records, run: Records) -> None:
 @compiled
 def rails_commit(rails: Records, books: Records, run: Records, mixture: bool) -> None:
     """Enter the play on the desk of `run`, before it is counted there; every value of it is to come."""
+    entry, share, odds = run[0].entry, run[0].entry_share, coin_odds(run[0])
     for j in range(books.size):
         p, b = rails[j], books[j]
         if p.gate == CONTROL:
-            b.entry, b.entry_share = run[0].entry, run[0].entry_share
-            enter_coin_play(p, b)
+            b.entry, b.entry_share = entry, share
+            enter_coin_play(p, b, odds)
             b.rounds += 1
         else:
             b.rounds += 1

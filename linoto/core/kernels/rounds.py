@@ -16,6 +16,7 @@ from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.kernels.clicks import begin_clicks_of_rounds, clicks_of, learn_clicks
 from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.control import (
+    coin_odds,
     enter_coin_play,
     enter_coin_reward,
     open_control,
@@ -608,7 +609,7 @@ def context_commit(
     """Count a decision when it is made; a play by practice is owed nothing."""
     p, r, excess = params[0], s.run[0], s.vectors[EXCESS]
     if coin is not None:
-        enter_coin_play(p, r)
+        enter_coin_play(p, r, coin_odds(r))
     r.rounds += 1
     r.fresh = r.coin_thrown = 0
     if not by_practice:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from math import inf, sqrt
 
 from linoto.core.arrays import Floats, Ints, Records
-from linoto.core.kernels.compiling import compiled, inner
-from linoto.core.kernels.estimate import combine_part, dot, extent
+from linoto.core.kernels.compiling import compiled, inlined, inner
+from linoto.core.kernels.estimate import combine, combine_part, dot, extent
 from linoto.core.kernels.explorers import best, cap_scores, score_arms
 from linoto.core.kernels.layout import (
     ALLOWED,
@@ -39,16 +39,27 @@ def told_learn(told: Told, j: int, x: Floats, value: float) -> None:
     learn_metrics(told, j, j + 1, x)
 
 
-@inner
+@inlined
+def reach(x: Floats) -> tuple[int, int]:
+    """As `extent`, which is asked only where an end is 0."""
+    if x[0] != 0.0 and x[x.size - 1] != 0.0:
+        return 0, x.size
+    return extent(x)
+
+
+@inlined
 def learn_metrics(told: Told, first: int, last: int, x: Floats) -> None:
     """The values of some metrics for an action. Where V is shared, those of all metrics come together."""
-    step, (begin, end), growth = told.scratch[0], extent(x), 1.0
+    step, (begin, end), growth = told.scratch[0], reach(x), 1.0
     start, stop, own = 0, x.size, x[begin:end]
     for j in range(first, last):
         inverse, theta = told.inverse[0 if told.shared == 1 else j], told.theta[j]
         if told.shared == 0 or j == first:
-            combine_part(inverse, x, begin, end, step, 0, x.size)
-            growth, (start, stop) = 1.0 + dot(step[begin:end], own), extent(step)
+            if own.size == x.size:
+                combine(inverse, x, step)
+            else:
+                combine_part(inverse, x, begin, end, step, 0, x.size)
+            growth, (start, stop) = 1.0 + dot(step[begin:end], own), reach(step)
         gain = (told.limits[VALUE, j] - told.limits[START, j] - dot(theta[begin:end], own)) / growth
         for i in range(start, stop):
             theta[i] += gain * step[i]
@@ -56,7 +67,7 @@ def learn_metrics(told: Told, first: int, last: int, x: Floats) -> None:
             take_step(inverse, step, 1.0 / growth, start, stop)
 
 
-@inner
+@inlined
 def take_step(inverse: Floats, step: Floats, share: float, start: int, stop: int) -> None:
     """V^-1 less share * step step', where the step is not 0; slices of short rows would take longer."""
     if stop - start == step.size:
@@ -86,28 +97,36 @@ def told_compare(told: Told, rows: Floats, weights: Floats) -> None:
         practice[i] /= max(total, 1e-300)
 
 
-@inner
+@inlined
 def told_begin(told: Told) -> None:
     """Compare with practice as it is thought to be now."""
     for j in range(told.theta.shape[0]):
         told.limits[PRACTISED, j] = dot(told.scratch[1], told.theta[j])
 
 
-@inner
+@inlined
 def is_accepted(told: Told, books: Records, x: Floats, arm: int) -> bool:
     """Whether an action may do no more harm than can be afforded; what cannot be computed may be accepted.
 
-    Its variance is asked for only where means do not decide: not where all are good enough, nor where one is
-    too bad even with the variance that `arm` had before, as V only grows.
+    Its variance is asked for only where means do not decide.
     """
-    (first, last), sure = extent(x), True
+    (first, last), sure = reach(x), True
     own = x[first:last]
     for j in range(books.size):
-        told.limits[VALUE, j] = dot(told.theta[j, first:last], own)
-        sure = sure and told.limits[VALUE, j] - told.limits[PRACTISED, j] >= least_gain(told, books, j)
-    if sure:
-        return True
-    kept = told.shared == 1 and told.variances.size > 0
+        mean = dot(told.theta[j, first:last], own)
+        told.limits[VALUE, j] = mean
+        sure = sure and mean - told.limits[PRACTISED, j] >= least_gain(told, books, j)
+    return sure or is_possible(told, books, x, arm)
+
+
+@inner
+def is_possible(told: Told, books: Records, x: Floats, arm: int) -> bool:
+    """Whether it may be accepted for all that is known of it, by means that are in `limits`.
+
+    Not where one is too bad even with the variance that `arm` had before, as V only grows.
+    """
+    first, last = extent(x)
+    own, kept = x[first:last], told.shared == 1 and told.variances.size > 0
     if kept and told.variances[arm] < inf:
         for j in range(books.size):
             low, high = told.limits[LOW, j], told.limits[HIGH, j]
@@ -126,13 +145,13 @@ def is_accepted(told: Told, books: Records, x: Floats, arm: int) -> bool:
     return accepted
 
 
-@inner
+@inlined
 def least_gain(told: Told, books: Records, j: int) -> float:
     """What an action must have of metric j above practice: less than nothing, while something may be lost."""
     return float(-told.limits[RATE, j] - max(books[j].room, 0.0) / PATIENCE)
 
 
-@inner
+@inlined
 def most_gain(told: Told, j: int, variance: float) -> float:
     """The most that metric j may be above practice by its mean, which is in `limits`, and this variance."""
     low, high, mean = told.limits[LOW, j], told.limits[HIGH, j], told.limits[VALUE, j]
@@ -149,16 +168,18 @@ def told_accept(told: Told, books: Records, rows: Floats, accepted: Ints) -> Non
         accepted[a] = 1 if is_accepted(told, books, rows[a], a) else 0
 
 
-@inner
+@inlined
 def score_offered(params: Records, s: State, offered: int, shift: Part, extras: Part, draws: Part) -> None:
     """What the explorer makes of the arms that may be played; of others, nothing."""
     p, score = params[0], s.arms[SCORE]
     score_arms(p, s, offered, shift, extras, draws)
     if shift is not None and p.explorer == UCB:
         cap_scores(params, s)
-    for a in range(score.size):
-        if a >= offered or (s.run[0].restricted == 1 and s.counts[ALLOWED, a] == 0):
-            score[a] = -inf
+    score[offered:] = -inf
+    if s.run[0].restricted == 1:
+        for a in range(offered):
+            if s.counts[ALLOWED, a] == 0:
+                score[a] = -inf
 
 
 @inner
@@ -178,7 +199,7 @@ def propose_among(
     return best(s.arms[SCORE])
 
 
-@inner
+@inlined
 def propose_told(
     params: Records,
     s: State,
@@ -196,15 +217,41 @@ def propose_told(
     Scores do not depend on which arms are accepted, but for an explorer that draws by gaps: usually one arm
     is asked about.
     """
-    score, allowed, k = s.arms[SCORE], s.counts[ALLOWED], rows.shape[0]
-    accepted, some, first = told.accepted[:k], 0, -1
+    score, first = s.arms[SCORE], -1
     told_begin(told)
+    if params[0].explorer != SQUARE_CB:
+        score_offered(params, s, rows.shape[0], shift, extras, draws)
+        arm = best(score)
+        if score[arm] > -inf and is_accepted(told, books, rows[arm], arm):
+            if not reaches or s.arms[ROOM, arm] > 0.0:
+                return arm
+            first = arm
+        score[arm] = -inf
+    return propose_another(params, s, told, books, rows, weights, shift, extras, draws, reaches, first)
+
+
+@inner
+def propose_another(
+    params: Records,
+    s: State,
+    told: Told,
+    books: Records,
+    rows: Floats,
+    weights: Floats,
+    shift: Part,
+    extras: Part,
+    draws: Part,
+    reaches: bool,
+    first: int,
+) -> int:
+    """The next best ones, one by one; `first` is an accepted arm that there is no room for, or -1."""
+    score, allowed, k = s.arms[SCORE], s.counts[ALLOWED], rows.shape[0]
+    accepted, some = told.accepted[:k], 0
     if params[0].explorer == SQUARE_CB:
         for a in range(k):
             accepted[a] = 1 if is_accepted(told, books, rows[a], a) else 0
             some += accepted[a] * allowed[a]
     else:
-        score_offered(params, s, k, shift, extras, draws)
         for _ in range(k):
             arm = best(score)
             if not score[arm] > -inf:

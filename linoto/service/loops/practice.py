@@ -29,6 +29,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.guardrail import Guardrail
+from linoto.core.opening import bet_fractions
 from linoto.service.loops.lift import LEVEL, Limits
 from linoto.service.loops.log_sums import log_mean_exp
 from linoto.service.loops.spec import LoopAgent
@@ -200,7 +201,7 @@ def params_of(confidence: Confidence, low: float, unit: float) -> Records:
     p = params[0]
     p["gate"], p["realised"], p["low"], p["unit"] = kernels.CONTROL, 1, low, unit
     p["bounded"], p["noise"] = confidence.noise == "bounded", confidence.scale
-    p["coin_level"] = BOUND_LEVEL
+    p["coin_level"], p["coin_fractions"] = BOUND_LEVEL, bet_fractions(unit)
     return params
 
 
