@@ -141,8 +141,11 @@ def has_rule(explorer: object) -> bool:
 def forgetting_of(explorer: object) -> tuple[int, float]:
     """After how many rewards it forgets (0: never), and what all of them weigh from then on.
 
-    With a discount they fade in steps of a tenth at most, where one reward does not take more.
+    With a discount they fade in steps of a tenth at most. An explorer of your own forgets by itself, if at
+    all: its attributes are not read.
     """
+    if not has_rule(explorer):
+        return 0, 0.0
     discount = getattr(explorer, "discount", None) or 1.0
     if discount == 1.0:
         return getattr(explorer, "memory", None) or 0, 0.0

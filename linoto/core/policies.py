@@ -16,6 +16,7 @@ from linoto.core.composed import Composed
 from linoto.core.confidence import PAPER, Confidence, check_confidence
 from linoto.core.default_gate import default_gate, default_gate_in_rounds
 from linoto.core.explorers import (
+    FADED,
     Proposer,
     Rule,
     Scorer,
@@ -49,17 +50,20 @@ NOISES = ("auto", "assumed", "estimated")
 
 
 def check_discount(discount: float | None, memory: int | None) -> None:
-    """Refuse a weight that does not fall with age, and two ways to forget."""
+    """Refuse weights that rise with age, or fall faster than steps can follow, and two ways to forget."""
     if discount is None:
         return
-    if not (is_number(discount) and 0 < discount <= 1):
-        raise ValueError(f"discount must be above 0 and at most 1, or None, got {discount!r}")
-    if memory is not None:
+    if not (is_number(discount) and FADED <= discount <= 1):
+        raise ValueError(f"discount must be at least {FADED} and at most 1, or None, got {discount!r}")
+    if memory is not None and discount < 1:
         raise ValueError(f"memory must be None with a discount, got {memory!r}: one way to forget is enough")
 
 
 class BuiltInExplorer(Composed):
-    """An explorer of the package. Alone it is a policy too: with a gate that is always open."""
+    """An explorer of the package. Alone it is a policy too: with a gate that is always open.
+
+    With a `memory` or a `discount` its estimate forgets; the noise that it estimates does not.
+    """
 
     confidence: Confidence | None
 
@@ -140,7 +144,7 @@ class LinUCB(BuiltInExplorer):
     scale: float = 0.25  # of the radius; 1 has a bound on its regret, and explores far more than it needs
     noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: assumed at scale 1, which has a theorem
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
-    discount: float | None = None  # what a reward weighs, against the one after it; None: as much
+    discount: float | None = None  # what a reward weighs, against the one after it: 0.9 to 1; None: as much
     confidence: Confidence | None = None
 
     @property
@@ -191,7 +195,7 @@ class LinTS(BuiltInExplorer):
     noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated
     prior: Literal["whole", "scaled"] = "whole"  # what is unknown of an arm; scaled: less by the scale too
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
-    discount: float | None = None  # what a reward weighs, against the one after it; None: as much
+    discount: float | None = None  # what a reward weighs, against the one after it: 0.9 to 1; None: as much
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
@@ -261,7 +265,7 @@ class SquareCB(BuiltInExplorer):
 
     scale: float = 0.15  # 1 has the best bound; below it explores less, 0 is greedy
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
-    discount: float | None = None  # what a reward weighs, against the one after it; None: as much
+    discount: float | None = None  # what a reward weighs, against the one after it: 0.9 to 1; None: as much
     confidence: Confidence | None = None
 
 
@@ -274,7 +278,7 @@ class Greedy(BuiltInExplorer):
     unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
 
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
-    discount: float | None = None  # what a reward weighs, against the one after it; None: as much
+    discount: float | None = None  # what a reward weighs, against the one after it: 0.9 to 1; None: as much
     confidence: Confidence | None = None
 
 

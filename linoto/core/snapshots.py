@@ -28,6 +28,7 @@ from linoto.core.drivers.order import Order
 from linoto.core.drivers.questions import Features, Round, framed_in
 from linoto.core.drivers.round_states import empty_state
 from linoto.core.drivers.rounds import RoundArms
+from linoto.core.explorers import forgetting_of
 from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
 from linoto.core.gates.older import OlderTolerance
@@ -242,7 +243,8 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
     policy = known_policy(header["policy"], given)
     changes = tuple(ArmChange[int].from_dict(change) for change in header.get("changes", ()))
     composition, names = composition_after(policy.composed(), changes), header["names"]
-    windowed = getattr(composition.explorer, "memory", None) is not None
+    every, weight = forgetting_of(composition.explorer)
+    windowed = every > 0 and weight == 0.0
     needed = composition.gate.rows | (kernels.MEMORY_ROWS if windowed else set())
     if any(change.left is not None for change in changes):
         needed |= kernels.PRACTICE_ROWS

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Arrays = dict[str, npt.NDArray[Any]]
-LARGE = 4096  # numbers from which on it is looked for
+LARGE, MOST = (
+    4096,
+    2**26,
+)  # numbers of an array that is looked at: no header can ask for more memory than that
 SAMPLED = 101  # of them, whose middle one is the usual one if any is
 SHARE = 4  # of the numbers, a fourth may differ at the most: a place and a number take twice the memory
 PLACES, VALUES = "{}.places", "{}.values"
+TYPES = tuple(order + kind for order in "<>" for kind in ("f8", "i8"))
 
 
 def thinned(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, Any], Arrays]:
@@ -31,8 +36,8 @@ def thinned(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, Any], Arr
 
 
 def places_that_differ(array: npt.NDArray[Any]) -> npt.NDArray[np.intp] | None:
-    """Where an array is not what it usually is; None where that is in too many places, or it is small."""
-    if array.size < LARGE or array.dtype.itemsize != 8 or array.dtype.kind not in "fi":
+    """Where an array is not what it usually is; None where that is in too many places, or by its size."""
+    if not LARGE <= array.size <= MOST or array.dtype.str not in TYPES:
         return None
     bits = np.ascontiguousarray(array).ravel().view(np.int64)  # 0 and -0 differ
     some = np.sort(bits[:: bits.size // SAMPLED])
@@ -47,12 +52,35 @@ def usual_place(places: npt.NDArray[np.intp]) -> int:
     return int(gaps[0]) if gaps.size else places.size
 
 
-def filled(said: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-    """The arrays that were thinned."""
+def filled(said: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+    """The arrays that were thinned, as the header says; ValueError where it cannot be what was written."""
+    if not isinstance(said, dict):
+        raise ValueError(f"'thin' in the header of a snapshot must be an object, got {said!r}")
     found = dict(arrays)
-    for name, (kind, *shape) in said.items():
-        places, values = found.pop(PLACES.format(name)), found.pop(VALUES.format(name))
-        flat = np.full(int(np.prod(shape)), values[-1], kind)
-        flat[places] = values[:-1]
-        found[name] = flat.reshape(shape)
+    for name, form in said.items():
+        places, values = (found.pop(part.format(name), None) for part in (PLACES, VALUES))
+        found[name] = whole(name, form, places, values)
     return found
+
+
+def whole(
+    name: str, form: Any, places: npt.NDArray[Any] | None, values: npt.NDArray[Any] | None
+) -> npt.NDArray[Any]:
+    """One of them: `form` is its type and its shape; the last value is the usual one."""
+    parts: list[Any] = form if isinstance(form, list) and form else [None]
+    kind, *shape = parts
+    size = prod(shape) if all(type(n) is int and n > 0 for n in shape) else 0
+    if kind not in TYPES or not LARGE <= size <= MOST:
+        raise ValueError(
+            f"the header of a snapshot must say the type of {name!r}, one of {TYPES}, and the shape of "
+            f"{LARGE} to {MOST} numbers, got {form!r}"
+        )
+    if places is None or places.ndim != 1 or places.dtype != np.uint32 or (places >= size).any():
+        raise ValueError(f"a snapshot must hold places of {name!r} below {size}, got something else")
+    if values is None or values.shape != (places.size + 1,) or values.dtype != kind:
+        raise ValueError(
+            f"a snapshot must hold {places.size + 1} values of {name!r} of type {kind}, got something else"
+        )
+    flat = np.full(size, values[-1], kind)
+    flat[places] = values[:-1]
+    return flat.reshape(shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -42,3 +44,34 @@ def test_a_checkpoint_of_many_arms_holds_what_was_learnt_of_them() -> None:
     again = linoto.restore(kept, features)
     assert again.snapshot() == agent.snapshot()
     assert [again.decide().arm, again.lcb.tobytes()] == [agent.decide().arm, agent.lcb.tobytes()]
+
+
+SAID = {"row": ["<f8", 3, LARGE]}
+KEPT = {"row.places": np.array([5], np.uint32), "row.values": np.array([2.0, 0.0])}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [5, *({"row": form} for form in (None, [], ["<f8"], ["<f8", -3, LARGE], ["zz", LARGE], ["<f8", 10**13]))],
+)
+def test_a_header_that_is_broken_is_refused_before_memory_is_taken(said: Any) -> None:
+    with pytest.raises(ValueError, match="header of a snapshot must"):
+        filled(said, KEPT)
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"row.places": np.array([3 * LARGE], np.uint32)}, "places of 'row' below 12288"),
+        ({"row.places": np.array([-1])}, "places of 'row' below 12288"),
+        ({"row.values": np.array([0.0])}, "2 values of 'row' of type <f8"),
+        ({"row.values": np.array([2, 0])}, "2 values of 'row' of type <f8"),
+    ],
+)
+def test_places_and_values_that_do_not_belong_together_are_refused(changed: Any, what: str) -> None:
+    assert filled(SAID, KEPT)["row"].sum() == 2.0
+    with pytest.raises(ValueError, match=f"a snapshot must hold {what}, got something else"):
+        filled(SAID, KEPT | changed)
+    gone = next(iter(changed))
+    with pytest.raises(ValueError, match="got something else"):
+        filled(SAID, {name: array for name, array in KEPT.items() if name != gone})

@@ -141,6 +141,22 @@ def test_means_and_widths_are_those_of_the_whole_matrix() -> None:
         b += draw * action
 
 
+@pytest.mark.parametrize("kind", [LinUCB, LinTS, Greedy])
+def test_a_discounted_estimate_is_that_of_weighted_least_squares(kind: Any) -> None:
+    """After every five rewards all of them weigh 0.98^5, and so does the log; the ridge stays."""
+    visits = Visits(rounds=40)
+    agent = started(kind(discount=0.98), visits, True)
+    ridge = Confidence().ridge_for(RECIPE.d) * np.eye(RECIPE.d)
+    gram, target = visits.log.gram.copy(), visits.log.reward_vector.copy()
+    for number, (context, draw) in enumerate(zip(visits.contexts, visits.uniforms, strict=True), 1):
+        decision = agent.decide(context=context)
+        agent.update(decision, draw)
+        weight, action = 0.98**5 if number % 5 == 0 else 1.0, np.array(decision.action)
+        gram, target = weight * (gram + np.outer(action, action)), weight * (target + draw * action)
+        np.testing.assert_allclose(agent.ellipsoid.V, gram + ridge, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(agent.theta, np.linalg.solve(gram + ridge, target), atol=1e-9)
+
+
 def test_a_draw_has_the_covariance_of_the_estimate() -> None:
     """A draw is M xi with xi standard normal: M M' is V^-1, whatever the order of the features."""
     visits = Visits(rounds=40)
