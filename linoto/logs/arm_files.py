@@ -14,9 +14,8 @@ from linoto.core.arrays import Floats
 from linoto.core.names import Names, Numbered
 from linoto.core.validation import MANY_ARMS
 from linoto.logs.arms import ArmTable, Column, Encoding, named_features, names_of
-from linoto.logs.queries import fetch_arrays, fetch_table, fetch_tuples
-from linoto.logs.sql_words import quoted
-from linoto.logs.tables import ROW_NUMBER, Connection, StagedFile, scan
+from linoto.logs.queries import Place, fetch_numbers, fetch_table, some_lengths
+from linoto.logs.tables import Connection, StagedFile
 from linoto.logs.values import check_columns
 
 ARRAY = ".npy"
@@ -137,9 +136,11 @@ def fetch_columns(
         check_columns({name: name for name in names}, list(file.types), file.name)
     kinds = {name: {file.types[name] for file in files} for name in names if name != id}
     lists = {name for name, found in kinds.items() if all(map(is_list, found))}
-    arrays = {name: quoted(name) for name, found in kinds.items() if many and found <= set(NUMBERS)}
+    arrays: dict[str, Place] = {
+        name: (name, None) for name, found in kinds.items() if many and found <= set(NUMBERS)
+    }
     plain = [name for name in names if name not in lists and name not in arrays]
-    table: dict[str, Any] = {**fetch_numbers(connection, files, arrays)}
+    table: dict[str, Any] = {**fetch_arrays(connection, files, arrays)}
     parts = [fetch_table(connection, file, plain, id) for file in files] if plain else []
     for place, name in enumerate(plain):
         table[name] = list(chain.from_iterable(part[place] for part in parts))
@@ -154,33 +155,22 @@ def is_list(kind: str) -> bool:
     return kind.endswith("]") and kind.count("[") == 1 and kind.partition("[")[0] in NUMBERS
 
 
-def fetch_numbers(
-    connection: Connection, files: Sequence[StagedFile], columns: dict[str, str]
+def fetch_arrays(
+    connection: Connection, files: Sequence[StagedFile], columns: dict[str, Place]
 ) -> dict[str, Any]:
-    """(k,) the numbers that SQL says, each under its name; NaN where there is none."""
+    """(k,) the numbers of some columns of all files, each under its name."""
     if not columns:
         return {}
-    said = ", ".join(f"{expression} AS c{place}" for place, expression in enumerate(columns.values()))
-    parts = [
-        fetch_arrays(connection, file, f"SELECT {said} FROM {scan(file.path)} ORDER BY {ROW_NUMBER}")
-        for file in files
-    ]
-    return {
-        name: np.concatenate([np.ma.filled(part[f"c{place}"], np.nan) for part in parts])
-        for place, name in enumerate(columns)
-    }
+    parts = [fetch_numbers(connection, file, list(columns.values())) for file in files]
+    return {name: np.concatenate([part[at] for part in parts]) for at, name in enumerate(columns)}
 
 
 def fetch_vectors(connection: Connection, files: Sequence[StagedFile], name: str) -> dict[str, Any]:
     """A column of lists as one column for each place, which must be there in every row."""
-    column, widths = quoted(name), set[Any]()
-    for file in files:
-        lengths = f"SELECT DISTINCT len({column}) FROM {scan(file.path)} LIMIT 3"
-        widths |= {width for (width,) in fetch_tuples(connection, file, lengths)}
+    widths = {width for file in files for width in some_lengths(connection, file, name)}
     if len(widths) != 1 or None in widths or 0 in widths:
         got = " and ".join("none" if width is None else f"{width}" for width in sorted(widths, key=str))
-        place = f"{files[0].name}, column {name!r}"
-        raise ValueError(f"{place}: must have as many numbers in every row, got {got}")
-    width = int(widths.pop())
-    places = {label: f"{column}[{place + 1}]" for place, label in enumerate(named_features(name, width))}
-    return fetch_numbers(connection, files, places)
+        where = f"{files[0].name}, column {name!r}"
+        raise ValueError(f"{where}: must have as many numbers in every row, got {got}")
+    labels = named_features(name, int(widths.pop() or 0))
+    return fetch_arrays(connection, files, {label: (name, place) for place, label in enumerate(labels)})

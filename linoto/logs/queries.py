@@ -54,6 +54,8 @@ ResultColumns = dict[str, npt.NDArray[Any]]
 """Columns of equal length, masked where a value is NULL."""
 Product = tuple[str, ...]
 """The columns that are multiplied before they are summed; (): rows are counted."""
+Place = tuple[str, int | None]
+"""A column, and a place in the lists that it has; None: it has numbers."""
 
 
 class Columns(NamedTuple):
@@ -507,6 +509,25 @@ def fetch_table(connection: Connection, file: StagedFile, names: Sequence[str], 
     statement = f"SELECT {', '.join(columns)} FROM {scan(file.path)} ORDER BY {ROW_NUMBER}"
     rows = fetch_tuples(connection, file, statement)
     return [list(values) for values in zip(*rows, strict=True)] or [[] for _ in names]
+
+
+def fetch_numbers(connection: Connection, file: StagedFile, columns: Sequence[Place]) -> list[Floats]:
+    """(k,) the numbers of columns, or of a place in the lists that they have, in the order of the file.
+
+    NaN where there is none.
+    """
+    said = ", ".join(
+        f"{quoted(name)}{'' if place is None else f'[{place + 1}]'} AS c{at}"
+        for at, (name, place) in enumerate(columns)
+    )
+    found = fetch_arrays(connection, file, f"SELECT {said} FROM {scan(file.path)} ORDER BY {ROW_NUMBER}")
+    return [np.ma.filled(found[f"c{at}"], np.nan) for at in range(len(columns))]
+
+
+def some_lengths(connection: Connection, file: StagedFile, column: str) -> set[int | None]:
+    """How long the lists of a column are: three lengths at most, and None where a row has none."""
+    statement = f"SELECT DISTINCT len({quoted(column)}) FROM {scan(file.path)} LIMIT 3"
+    return {length for (length,) in fetch_tuples(connection, file, statement)}
 
 
 def distinct_ids(connection: Connection, file: StagedFile, column: str, most: int) -> list[str]:
