@@ -254,6 +254,6 @@ def check_loop(connection: Connection, row: Row, note: Path | None, noted: dict[
     check_promise(connection, long)
     if note is not None:
         expected.check(note, noted, {row[0]: (row[1], note_of(long))})
-    base = sql.base_seq(connection, row[0])
-    pruned = f" of which {base} were pruned" if base else ""
+    there = sql.count_rows(connection, row[0], 0, 0)[3]
+    pruned = f", {there} of them kept after pruning" if sql.base_seq(connection, row[0]) else ""
     return f"{row[1]}: {long.state.seq} events{pruned}, snapshot, replay and tables agree"

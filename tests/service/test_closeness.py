@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.loops import recovered, run_mixed_traffic
 from helpers.service_process import FakeClock, create, opened
+from msgspec.structs import replace
 
 from linoto.service.loops.closeness import arrays_close, is_close, same_state
 from linoto.service.loops.loop import Loop
@@ -36,6 +37,24 @@ def change_the_books(loop: Loop) -> None:
     loop.state.learned += 1
 
 
+def nudge_the_books(loop: Loop) -> None:
+    loop.state.counted.rewards = float(np.nextafter(loop.state.counted.rewards, np.inf))
+
+
+def move_the_clock(loop: Loop) -> None:
+    loop.state.at = float(np.nextafter(loop.state.at, np.inf))
+
+
+def move_a_point_of_the_history(loop: Loop) -> None:
+    points = loop.state.history.points
+    points[-1] = replace(points[-1], at=points[-1].at + 1e-6)
+
+
+def keep_a_decision_open_for_longer(loop: Loop) -> None:
+    number, decision = loop.pending.popitem()
+    loop.pending[number] = replace(decision, expires_at=decision.expires_at + 1e-6)
+
+
 def close_a_decision(loop: Loop) -> None:
     loop.pending.popitem()
 
@@ -44,6 +63,10 @@ def close_a_decision(loop: Loop) -> None:
     ("change", "same"),
     [
         (nudge, True),
+        (nudge_the_books, True),
+        (move_the_clock, False),
+        (move_a_point_of_the_history, False),
+        (keep_a_decision_open_for_longer, False),
         (change_an_estimate, False),
         (change_a_count, False),
         (change_the_books, False),
@@ -53,7 +76,7 @@ def close_a_decision(loop: Loop) -> None:
 def test_last_digits_may_differ_and_nothing_else(
     tmp_path: Path, change: Callable[[Loop], None], same: bool
 ) -> None:
-    clock = FakeClock()
+    clock = FakeClock(1.79e9)
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create(service)
         run_mixed_traffic(service, clock)

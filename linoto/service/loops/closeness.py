@@ -10,14 +10,16 @@ from io import BytesIO
 from math import isclose, isnan
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from linoto.service.loops.loop import Loop
 
 RELATIVE = 1e-9
 ABSOLUTE = 1e-12  # of a state: what is left of sums that cancel
+TIMES = {"at", "expires_at", "restored_at"}  # fields that are read from a clock, and never computed
 
 
 def same_state(one: Loop, other: Loop) -> bool:
@@ -33,8 +35,8 @@ def same_state(one: Loop, other: Loop) -> bool:
 
 
 def memory_of(loop: Loop) -> Any:
-    """What a loop keeps beside its agent, as JSON has it."""
-    return msgspec.to_builtins((loop.state, list(loop.pending.values()), list(loop.unmeasured.values())))
+    """What a loop keeps beside its agent."""
+    return loop.state, list(loop.pending.values()), list(loop.unmeasured.values())
 
 
 def opened(loop: Loop) -> Any:
@@ -54,7 +56,15 @@ def arrays_close(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> bool:
 
 
 def is_close(found: Any, wanted: Any, least: float = 0.0) -> bool:
-    """Whether two values of JSON are the same up to the last digits; `least` is a difference that is none."""
+    """Whether two values of JSON, or structs, are the same up to the last digits of what was computed.
+
+    `least` is a difference that is none. Times of structs are the same to the bit.
+    """
+    if isinstance(wanted, Struct):
+        return type(found) is type(wanted) and all(
+            getattr(found, name) == value if name in TIMES else is_close(getattr(found, name), value, least)
+            for name, value in asdict(wanted).items()
+        )
     if isinstance(wanted, dict) and isinstance(found, dict):
         return found.keys() == wanted.keys() and all(
             is_close(found[key], wanted[key], least) for key in wanted

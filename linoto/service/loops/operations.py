@@ -36,7 +36,14 @@ from linoto.service.loops.events import (
     SettingsChanged,
 )
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.records import UNREADABLE, insert, keep_promise, recover, why_unreadable
+from linoto.service.loops.records import (
+    UNREADABLE,
+    insert,
+    keep_promise,
+    mend_promise,
+    recover,
+    why_unreadable,
+)
 from linoto.service.loops.requests import DecisionRequest, arm_of, read_request
 from linoto.service.loops.restores import may_have_lost, note_of
 from linoto.service.loops.spec import Arm
@@ -143,7 +150,7 @@ class Loops:
             now = (note for _, note in found.values())
             expected.put(file, [*now, *kept])  # a power failure may have left it behind
             self._notes = expected.Notes(file, self.clock)
-        self.give_keys(connection, self.by_name.values())
+        self.settle(connection, self.by_name.values())
 
     def check_some_are_read(self) -> None:
         """Refuse a database of which nothing can be served."""
@@ -162,9 +169,10 @@ class Loops:
                     "the last event lies in the future", extra={"loop": loop.name, "s": round(ahead)}
                 )
 
-    def give_keys(self, connection: Connection, loops: Iterable[Loop]) -> None:
-        """A key to each of these that an earlier version made without one."""
+    def settle(self, connection: Connection, loops: Iterable[Loop]) -> None:
+        """A key to each of these that an earlier version made without one, and its own promise to each."""
         for loop in loops:
+            mend_promise(connection, loop)
             if not loop.is_keyed:
                 self.record(connection, loop, LoopKeyed())
 

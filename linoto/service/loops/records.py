@@ -160,6 +160,13 @@ def kept_promise(connection: Connection, loop: int, secret: bytes | None) -> Cer
         return None
 
 
+def mend_promise(connection: Connection, loop: Loop) -> None:
+    """Keep the promise of a loop in the place of one that was altered, and so was computed again."""
+    altered = sql.promise_of(connection, loop.id, __version__) is not None
+    if altered and kept_promise(connection, loop.id, sql.secret_of(connection)[0]) is None:
+        keep_promise(connection, loop)
+
+
 def check_promise(connection: Connection, loop: Loop) -> None:
     """Refuse a promise that was kept and is not the one that was just computed for this loop."""
     kept = sql.promise_of(connection, loop.id, __version__)

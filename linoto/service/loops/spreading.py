@@ -156,7 +156,7 @@ class Spread:
 
     def _tell(self, connection: Connection, names: Iterable[str]) -> None:
         here = [self.loops.by_name[name] for name in names if name in self.loops.by_name]
-        self.loops.give_keys(connection, here)
+        self.loops.settle(connection, here)
         self.adopted(connection, here)
 
     async def _release(self, parts: list[int]) -> None:
