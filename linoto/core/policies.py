@@ -60,10 +60,7 @@ def check_discount(discount: float | None, memory: int | None) -> None:
 
 
 class BuiltInExplorer(Composed):
-    """An explorer of the package. Alone it is a policy too: with a gate that is always open.
-
-    With a `memory` or a `discount` its estimate forgets; the noise that it estimates does not.
-    """
+    """An explorer of the package. Alone it is a policy too: with a gate that is always open."""
 
     confidence: Confidence | None
 
@@ -134,6 +131,7 @@ class LinUCB(BuiltInExplorer):
     At `scale=1.0` it is LinUCB as its theorem has it, and OFUL: its radius holds in every world.
     `noise="estimated"` scores with the noise that log and rewards show instead of the assumed one, which must
     be valid and is often far larger. No promise of a gate needs it: the gate keeps the assumed one.
+    With a `memory` or a `discount` the estimate of rewards forgets; that of the noise does not.
     """
 
     rule: ClassVar[Rule] = Rule(code=kernels.UCB, reads_bounds=True)
@@ -178,6 +176,7 @@ class LinTS(BuiltInExplorer):
     Bayesian would draw. A scale below 1 says that noise misleads less than it could. It says nothing about an
     arm of which nobody knows anything: that is drawn as wide as before any reward, unless `prior="scaled"`
     (the whole posterior is `LinTS(scale=1.0, prior="scaled")`).
+    With a `memory` or a `discount` the estimate of rewards forgets; that of the noise does not.
     """
 
     rule: ClassVar[Rule] = Rule(
@@ -256,6 +255,7 @@ class SquareCB(BuiltInExplorer):
     cost of trying arms and the cost of not knowing them: it grows with what log and rewards have taught. Its
     unit is that of rewards, so that other units change nothing. Arms that the gate does not afford are not
     among the k, where it is asked about every arm.
+    With a `memory` or a `discount` the estimate of rewards forgets; that of the noise does not.
     """
 
     rule: ClassVar[Rule] = Rule(code=kernels.SQUARE_CB, draws=kernels.SCORE_DRAWS, propensity=stated)
