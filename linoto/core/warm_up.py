@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,21 @@ from linoto.core.kernels import Part, Parts, State
 logger = logging.getLogger("linoto")
 PATIENCE = 2.0  # seconds
 PLAIN, TOLERANT, BY_COIN = Parts(budget=1), Parts(ledger=1, model=1), Parts(coin=1)
+
+
+class Kind(NamedTuple):
+    """Of the features of arms, as far as kernels are compiled once more for another."""
+
+    numbers: str = "float64"
+    writeable: bool = True
+
+    @classmethod
+    def of(cls, features: Floats) -> Kind:
+        """That of these."""
+        return cls(features.dtype.name, features.flags.writeable)
+
+
+OWNED = Kind()
 
 
 @cache
@@ -61,10 +76,10 @@ def any_compiled(functions: Iterable[Any]) -> bool:
 
 
 @cache
-def warm_up(parts: Parts = PLAIN) -> None:
+def warm_up(parts: Parts = PLAIN, kind: Kind = OWNED) -> None:
     """Load (or, once per machine, compile) what deciding needs with these parts, on a problem of one arm."""
     with announced():
-        params, state = tiny_problem(parts)
+        params, state = tiny_problem(parts, kind)
         kernels.begin(params, state, *parts[:5])
         kernels.decide(params, state, -1, *parts)
         kernels.commit(params, state, 0, False, *parts[:2])
@@ -72,34 +87,31 @@ def warm_up(parts: Parts = PLAIN) -> None:
 
 
 @cache
-def warm_up_loop(parts: Parts = PLAIN) -> None:
+def warm_up_loop(parts: Parts = PLAIN, kind: Kind = OWNED) -> None:
     """Load (or compile) the simulator's loop."""
     with announced():
-        params, state = tiny_problem(parts)
+        params, state = tiny_problem(parts, kind)
         kernels.begin(params, state, *parts[:5])
-        world = np.zeros((1, 1)), np.zeros(1, np.int64), 0, np.zeros(1), False, 0.0, np.zeros(1)
-        randoms = np.empty((1, 0)), np.zeros((1, 2))
-        played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)
-        kernels.play(params, state, *world, *randoms, *played, None, *parts)
+        kernels.play(params, state, *(*tiny_world(), None, *parts))
 
 
 @cache
-def warm_up_lists(coin: Part = None, ledger: Part = None) -> None:
+def warm_up_lists(coin: Part = None, ledger: Part = None, kind: Kind = OWNED) -> None:
     """Load (or compile) what lists of arms need."""
     with announced():
-        params, state = tiny_problem(PLAIN)
-        kernels.begin(params, state, *PLAIN[:5])
-        lists = kernels.allocate_lists(1, 1, 1, 1)
-        kernels.list_begin(params, state, lists, False)
+        params, state, lists = tiny_lists(kind)
         kernels.list_decide(params, state, lists, -1, coin)
         kernels.list_observe(params, state, lists, 0, False, 0.0, 0.0, False, coin, ledger)
         kernels.list_commit(params, state, lists, 0, False, coin, ledger)
         kernels.list_meet(params, state, lists, 0)
         kernels.list_settle(params, state, lists, 0, 1)
-        world = np.zeros((1, 1)), np.zeros(1, np.int64), 0, np.zeros(1), False, 0.0, np.zeros(1)
-        randoms = np.empty((1, 0)), np.zeros((1, 2))
-        played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)
-        kernels.list_play(params, state, lists, *world, *randoms, *played, coin, ledger)
+
+
+@cache
+def warm_up_list_loop(coin: Part = None, ledger: Part = None, kind: Kind = OWNED) -> None:
+    """Load (or compile) the simulator's loop by lists of arms."""
+    with announced():
+        kernels.list_play(*tiny_lists(kind), *(*tiny_world(), coin, ledger))
 
 
 @cache
@@ -154,10 +166,10 @@ def warm_up_proposals(shift: Part = None) -> None:
 
 
 @cache
-def warm_up_redraws(shift: Part = None) -> None:
+def warm_up_redraws(shift: Part = None, kind: Kind = OWNED) -> None:
     """Load (or compile) what the propensities of an explorer that samples need."""
     with announced():
-        params, state = tiny_problem(Parts(shift=shift))
+        params, state = tiny_problem(Parts(shift=shift), kind)
         params["explorer"] = kernels.GREEDY
         kernels.redraw(params, state, np.zeros((1, 1)), 1, False, shift, np.zeros(1, np.int64))
 
@@ -168,12 +180,29 @@ def warm_up_usual() -> None:
         warm_up(parts)
 
 
-def tiny_problem(parts: Parts) -> tuple[Records, State]:
+def tiny_problem(parts: Parts, kind: Kind = OWNED) -> tuple[Records, State]:
     """One arm, one feature, an empty log."""
     shifted = parts.shift is not None
-    params = np.zeros(2 if shifted else 1, dtype=kernels.PARAMS)
-    params["ridge"] = 1.0
-    return params, kernels.allocate(np.ones((1, 1)), np.zeros(1, np.int64), np.zeros(1), shifted)
+    params, features = np.zeros(2 if shifted else 1, dtype=kernels.PARAMS), np.ones((1, 1), kind.numbers)
+    params["ridge"], features.flags.writeable = 1.0, kind.writeable
+    state = kernels.allocate(np.ones((1, 1)), np.zeros(1, np.int64), np.zeros(1), shifted)
+    return params, state._replace(actions=features)
+
+
+def tiny_lists(kind: Kind) -> tuple[Records, State, kernels.Lists]:
+    """The same with its lists, begun."""
+    params, state = tiny_problem(PLAIN, kind)
+    kernels.begin(params, state, *PLAIN[:5])
+    lists = kernels.allocate_lists(1, 1, 1, 1)
+    kernels.list_begin(params, state, lists, False)
+    return params, state, lists
+
+
+def tiny_world() -> tuple[Any, ...]:
+    """One round of that arm, with what is drawn in it, and room for what is played."""
+    world = np.zeros((1, 1)), np.zeros(1, np.int64), 0, np.zeros(1), False, 0.0, np.zeros(1)
+    randoms = np.empty((1, 0)), np.zeros((1, 2))
+    return *world, *randoms, np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)
 
 
 def tiny_round(coin: Part, shift: Part) -> tuple[Records, State, Floats]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import io
 import json
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,44 @@ FEATURES = np.random.default_rng(1).standard_normal((K, D)).astype(np.float32)
 POLICY = linoto.LinUCB(confidence=linoto.Confidence(noise=0.3))
 PULLS = np.bincount(np.random.default_rng(2).integers(K, size=2000), minlength=K)
 LOG = linoto.Offline(pulls=PULLS, reward_sums=PULLS * FEATURES[:, 0].astype(np.float64))
+FIRST_DECISION = """
+import sys
+from functools import partial
+from pathlib import Path
+import linoto
+from linoto.core.names import Numbered
+from linoto.core.warm_up import all_kernels
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.spec import LogStatistics, LoopSpec, canonical
+from linoto.service.server import open_service
+from linoto.service.storage import features
+import numpy as np
+
+place, numbers, policy = sys.argv[1:]
+service = open_service(Path(place))
+if "loop" not in service.loops.by_name:
+    rows = np.random.default_rng(0).standard_normal((5000, 8)).astype(numbers)
+    arms = features.arms_of_file(rows, Numbered(5000))
+    policy = linoto.to_dict(getattr(linoto, policy)(confidence=linoto.Confidence(noise=0.3)))
+    log = LogStatistics(pulls=[1] * 2000, reward_sums=[0.1] * 2000, arms=list(range(2000)))
+    made = LoopSpec(features=arms.sha256, policy=policy, default_reward=0.0, offline=log, redraws=0)
+    spec = canonical(made)
+    service.store.write_sync(lambda connection: features.put(connection, arms, 1.0))
+    service.store.write_sync(partial(service.loops.create, loop=Loop.fresh("loop", spec)))
+
+def loaded():
+    return {(k.__name__, kinds) for k in all_kernels() if hasattr(k, "signatures") for kinds in k.signatures}
+
+loop = service.loops.get("loop")
+before = loaded()
+for allowed in (None, ["1", "2", "3"]):
+    event = service.store.write_sync(partial(service.loops.decide, name="loop", allowed=allowed))
+    id = loop.decision_id(event.number)
+    service.store.write_sync(partial(service.loops.reward, name="loop", decision_id=id, reward=0.5))
+assert loop.agent.running.lists is not None
+print(len(before) > 10, sorted(name for name, kinds in loaded() - before))
+service.close()
+"""
 ARRAY = {"content-type": "application/octet-stream"}
 
 
@@ -93,6 +133,17 @@ def test_a_loop_of_a_file_decides_as_an_agent_and_goes_on_after_a_crash(place: P
     with served(place, snapshot_every=25) as server:
         play(server, agent, 20)
     assert "loop: 80 events" in " ".join(check(place))
+
+
+@pytest.mark.parametrize(
+    "numbers, policy", [("float32", "LinUCB"), ("float64", "LinUCB"), ("float32", "LinTS")]
+)
+def test_no_decision_or_reward_waits_for_kernels(tmp_path: Path, numbers: str, policy: str) -> None:
+    """They are there once a loop is made, and once it is read back, for such features as it has."""
+    command = [sys.executable, "-c", FIRST_DECISION, str(tmp_path / "x.sqlite"), numbers, policy]
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.stdout == "True []\n", done.stderr
 
 
 def test_the_same_arms_are_stored_and_held_once(place: Place) -> None:

@@ -23,7 +23,7 @@ from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, Roun
 from linoto.core.rails import Values, promised_of, share_of, values_for
 from linoto.core.running import Running
 from linoto.core.tickets import Ticket
-from linoto.core.warm_up import warm_up_redraws
+from linoto.core.warm_up import Kind, warm_up_redraws
 
 Q = TypeVar("Q")  # the question of a round, checked
 of_a_decision = reader(  # in the order of the record, which is read in half the time
@@ -302,7 +302,7 @@ class Driver(ABC, Generic[Q]):
     def warm_up_redraws(self) -> None:
         """Load (or compile) what propensities need."""
         if self.rule.needs_redraws:
-            warm_up_redraws(self.parts.shift)
+            warm_up_redraws(self.parts.shift, Kind.of(self.running.held.actions))
 
     def vouched_propensity(self, arm: int, proposal: int, asked: Q) -> float | None:
         """How likely this arm is where the share of control rounds depends on practice's draw."""

@@ -35,7 +35,7 @@ from linoto.core.running import Running
 from linoto.core.saving import digest_of, lasting_arrays, rows_left_out
 from linoto.core.tickets import Ticket
 from linoto.core.validation import as_arm, as_counts
-from linoto.core.warm_up import warm_up, warm_up_loop
+from linoto.core.warm_up import OWNED, Kind, warm_up, warm_up_loop
 from linoto.core.whitening import fresh_state
 
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
@@ -69,8 +69,11 @@ class FixedArms(Driver[Bools | None]):
         self.looks_at_all, self.first_arms = False, ""
         self.listing = Listing(running, self.parts, is_possible=running.rails is None and not self.own)
         if not is_only_looking():
-            warm_up(self.parts)
+            warm_up(self.parts, Kind.of(running.held.actions))
+            if self.judges_arms_alone:
+                warm_up(self.parts, OWNED)  # a copy of theirs
             self.warm_up_redraws()
+            self.listing.warm_up()
 
     @classmethod
     def begin(
@@ -417,7 +420,7 @@ class FixedArms(Driver[Bools | None]):
         rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
         coins.check_stays_safe(not running.stays_safe)
         running.tickets.offered.clear()
-        warm_up_loop(self.parts)
+        warm_up_loop(self.parts, Kind.of(running.held.actions))
         block = max(min(4096, MOST_DRAWN // running.held.vectors.shape[1]), 1)  # rounds drawn for at once
         for start in range(0, draws.size, block):
             stop = min(start + block, draws.size)

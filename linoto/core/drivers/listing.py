@@ -7,10 +7,10 @@ from typing import Any
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.kernels import Parts
+from linoto.core.kernels import Part, Parts
 from linoto.core.running import Running
 from linoto.core.shortlists import Shortlists, Sizes
-from linoto.core.warm_up import warm_up_lists
+from linoto.core.warm_up import Kind, warm_up_list_loop, warm_up_lists
 
 FIRST_WAIT, WAIT_FOR_FEATURE = 128, 5  # rewards before lists that did not pay are tried again, at the least
 
@@ -35,6 +35,16 @@ class Listing:
         if sizes is not None and self.is_possible and Shortlists.suit(running.params, running.held, sizes):
             self.next_try = 0
 
+    @property
+    def compiled_for(self) -> tuple[Part, Part, Kind]:
+        """What these kernels are compiled once more for."""
+        return self.parts.coin, self.parts.ledger, Kind.of(self.running.held.actions)
+
+    def warm_up(self) -> None:
+        """Load (or compile) what decisions will need, where they may go by lists."""
+        if self.next_try is not None:
+            warm_up_lists(*self.compiled_for)
+
     def now(self) -> Shortlists | None:
         """The lists that this decision is made with, if any."""
         lists = self.running.lists
@@ -51,14 +61,14 @@ class Listing:
         running, (d, k) = self.running, self.running.held.actions.shape
         sizes = self.sizes.of(d, k, slices=int(running.run["slices"]))
         lists = Shortlists(running.held, sizes, self.parts)
-        warm_up_lists(self.parts.coin, self.parts.ledger)
+        warm_up_lists(*self.compiled_for)
         if lists.begin(running.params, running.held, whole):
             running.lists = lists
         return running.lists is not None
 
     def resume(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Go on with lists that were kept; arms outside of them have not caught up."""
-        warm_up_lists(self.parts.coin, self.parts.ledger)
+        warm_up_lists(*self.compiled_for)
         self.running.lists = Shortlists.restored(self.running.held, self.parts, arrays)
 
     def end(self) -> None:
@@ -121,6 +131,7 @@ class Listing:
         running, lists = self.running, self.now()
         if lists is None:
             return None
+        warm_up_list_loop(*self.compiled_for)
         count, told = lists.play(running.params, running.held, *rounds)
         if told != kernels.LISTS_GO_ON:
             self.give_up()
