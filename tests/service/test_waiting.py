@@ -21,12 +21,13 @@ from helpers.service_process import TOLERANT, FakeClock, Server, create, opened
 import linoto
 from linoto.service.errors import Repeats, Unavailable
 from linoto.service.loops import views
-from linoto.service.loops.records import recover
+from linoto.service.loops.records import recover, seal_of
 from linoto.service.loops.spec import Arm, LogStatistics
 from linoto.service.server import Service, refresh_tokens, tick
 from linoto.service.storage import sql
 from linoto.service.storage.sqlite import connect
 from linoto.service.web.loading import Loading
+from linoto.version import __version__
 
 
 @contextmanager
@@ -187,8 +188,10 @@ def test_a_snapshot_with_its_promise_needs_no_fit_and_leads_to_the_same_loop(
         before, loop = digests(service), service.loops.get("loop")
     for mark in ("", "as it was kept: "):
         with closing(connect(path)) as connection:
-            change = 'UPDATE promises SET certificate = replace(certificate, \'"theorem": "\', ?)'
-            connection.execute(change, (f'"theorem": "{mark}',))
+            kept = str(sql.promise_of(connection, loop.id, __version__)).partition(" ")[2]
+            marked = kept.replace('"theorem": "', f'"theorem": "{mark}')
+            seal = seal_of(sql.secret_of(connection)[0], loop.id, marked)
+            sql.put_promise(connection, loop.id, __version__, f"{seal} {marked}")
             (row,) = sql.all_loops(connection)
             again = recover(connection, row)
         assert again.certificate == replace(loop.certificate, theorem=f"{mark}{loop.certificate.theorem}")

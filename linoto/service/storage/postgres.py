@@ -441,9 +441,11 @@ class ServerConnection:
         self.execute(own_sql.MAKING)
         try:
             made = "" if self.has_tables() else f"{self._missing_schema()}{own_sql.TABLES};"
-            self._session().execute(f"BEGIN;{made}{own_sql.FEATURES}{own_sql.SERVERS};COMMIT;".encode())
+            made += "" if self.has_table("features") else own_sql.FEATURES  # its owner alone may alter it
+            self._session().execute(f"BEGIN;{made}{own_sql.SERVERS};COMMIT;".encode())
         finally:
             if not self._raw.closed:
+                self._raw.rollback()  # else what went wrong is hidden by what comes after it
                 self.rollback()
                 self._raw.execute(own_sql.MADE.encode())
 
