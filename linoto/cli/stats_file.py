@@ -52,9 +52,9 @@ def read_statistics(arguments: argparse.Namespace) -> Statistics:
         arguments.refuse("give either a STATS file or --paper, and not both")
     if arguments.paper:
         return paper_statistics(arguments.seed)
-    path = Path(arguments.stats)
+    path, arms = Path(arguments.stats), arms_in_file(arguments)
     try:
-        found = as_log(read_entries(path), arms_in_file(arguments))
+        found = as_log(read_entries(path), arms)
     except OSError as error:
         raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
     except ValueError as error:

@@ -14,12 +14,13 @@ from linoto.core.arrays import Floats
 from linoto.core.names import Names, Numbered
 from linoto.core.validation import MANY_ARMS
 from linoto.logs.arms import ArmTable, Column, Encoding, named_features, names_of
-from linoto.logs.queries import Place, fetch_numbers, fetch_table, some_lengths
+from linoto.logs.queries import FLOATS, Place, fetch_numbers, fetch_table, some_lengths
 from linoto.logs.tables import Connection, StagedFile
 from linoto.logs.values import check_columns
 
 ARRAY = ".npy"
-NUMBERS = ("FLOAT", "DOUBLE")  # DuckDB's types of columns that are read as arrays
+NUMBERS = {*FLOATS, *(f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE"))}
+NUMBERS |= {"INTEGER", "UINTEGER"}  # DuckDB's types of columns that are read as arrays
 MADE = "an array of arms by features as numpy.save writes it"
 
 
@@ -86,13 +87,7 @@ def open_array_file(path: Path) -> tuple[npt.NDArray[Any], Names]:
 
 def described(file: BinaryIO) -> tuple[tuple[int, int], bool, np.dtype[Any]]:
     """(shape, whether columns come first, type) of the array that begins here; refuse what is no arms."""
-    try:
-        numpy = np.lib.format
-        first = numpy.read_magic(file) == (1, 0)
-        read = numpy.read_array_header_1_0 if first else numpy.read_array_header_2_0
-        shape, by_columns, kind = read(file)
-    except ValueError:
-        raise ValueError("got something else") from None
+    shape, by_columns, kind = read_header(file)
     if len(shape) != 2 or 0 in shape:
         raise ValueError(f"got one of shape {shape}")
     if kind not in (np.dtype("<f4"), np.dtype("<f8")):
@@ -100,15 +95,37 @@ def described(file: BinaryIO) -> tuple[tuple[int, int], bool, np.dtype[Any]]:
     return (shape[0], shape[1]), by_columns, kind
 
 
+def read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """(shape, whether columns come first, type) of whatever array begins here."""
+    numpy = np.lib.format
+    try:
+        version = numpy.read_magic(file)
+        read = numpy.read_array_header_1_0 if version == (1, 0) else numpy.read_array_header_2_0
+        shape, by_columns, kind = read(file)
+    except Exception:  # it is parsed as Python, which fails in many ways: TokenError, RecursionError, ...
+        raise ValueError("got something else") from None
+    if version[0] > 3 or not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError("got something else")
+    return shape, by_columns, kind
+
+
 def read_names(file: BinaryIO, k: int) -> Names:
     """The names of k arms, from the second array of a file, which begins here and ends it."""
     try:
-        names = np.lib.format.read_array(file, allow_pickle=False)
-    except ValueError:
-        raise ValueError("and names of arms as a second one, got something else after it") from None
-    if names.shape != (k,) or names.dtype.kind not in "USiu" or file.read(1):
-        raise ValueError(f"and {k} names as a second one, got {names.dtype} of shape {names.shape}")
-    texts = np.char.decode(names, "utf-8").tolist() if names.dtype.kind == "S" else names.astype(str).tolist()
+        shape, _, kind = read_header(file)
+    except ValueError as error:
+        raise ValueError(f"and names of arms as a second one, {error} after it") from None
+    if shape != (k,) or kind.kind not in "USiu":
+        raise ValueError(f"and {k} names as a second one, got {kind} of shape {shape}")
+    content = file.read()
+    if len(content) != k * kind.itemsize or not content:
+        raise ValueError(f"and {k} names as a second one, got {len(content)} bytes of {kind}")
+    names = np.frombuffer(content, kind)
+    try:
+        texts = (np.char.decode(names, "utf-8") if kind.kind == "S" else names.astype(str)).tolist()
+        "".join(texts).encode()  # half a pair of surrogates cannot be stored
+    except (ValueError, SystemError):  # numpy's for a number that is no character
+        raise ValueError("and names of arms as a second one, got one that is not Unicode text") from None
     return names_of(texts, "names", "the file")
 
 
@@ -124,12 +141,16 @@ def with_constant(features: npt.NDArray[Any]) -> Floats:
 
 
 def fetch_columns(
-    connection: Connection, files: Sequence[StagedFile], names: Sequence[str], id: str = ""
+    connection: Connection,
+    files: Sequence[StagedFile],
+    names: Sequence[str],
+    id: str = "",
+    words: Sequence[str] = (),
 ) -> dict[str, Sequence[Any]]:
     """Columns of all files; one of them as ids are written, where it is named.
 
-    Those of numbers are arrays where there are very many rows; of a list in each row, every place is a
-    column.
+    Those of numbers are arrays where there are very many rows, but for integers that may be `words`; of a
+    list in each row, every place is a column.
     """
     many = sum(file.rows for file in files) >= MANY_ARMS
     for file in files:
@@ -137,7 +158,9 @@ def fetch_columns(
     kinds = {name: {file.types[name] for file in files} for name in names if name != id}
     lists = {name for name, found in kinds.items() if all(map(is_list, found))}
     arrays: dict[str, Place] = {
-        name: (name, None) for name, found in kinds.items() if many and found <= set(NUMBERS)
+        name: (name, None)
+        for name, found in kinds.items()
+        if many and found <= (FLOATS if name in words else NUMBERS)
     }
     plain = [name for name in names if name not in lists and name not in arrays]
     table: dict[str, Any] = {**fetch_arrays(connection, files, arrays)}

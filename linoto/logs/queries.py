@@ -54,6 +54,7 @@ ResultColumns = dict[str, npt.NDArray[Any]]
 """Columns of equal length, masked where a value is NULL."""
 Product = tuple[str, ...]
 """The columns that are multiplied before they are summed; (): rows are counted."""
+FLOATS = {"FLOAT", "DOUBLE"}  # as DuckDB calls them
 Place = tuple[str, int | None]
 """A column, and a place in the lists that it has; None: it has numbers."""
 
@@ -514,10 +515,11 @@ def fetch_table(connection: Connection, file: StagedFile, names: Sequence[str], 
 def fetch_numbers(connection: Connection, file: StagedFile, columns: Sequence[Place]) -> list[Floats]:
     """(k,) the numbers of columns, or of a place in the lists that they have, in the order of the file.
 
-    NaN where there is none.
+    NaN where there is none, which integers do not have.
     """
     said = ", ".join(
-        f"{quoted(name)}{'' if place is None else f'[{place + 1}]'} AS c{at}"
+        f"{quoted(name)}{'' if place is None else f'[{place + 1}]'}"
+        f"{'' if file.types[name].partition('[')[0] in FLOATS else '::DOUBLE'} AS c{at}"
         for at, (name, place) in enumerate(columns)
     )
     found = fetch_arrays(connection, file, f"SELECT {said} FROM {scan(file.path)} ORDER BY {ROW_NUMBER}")

@@ -167,7 +167,8 @@ def read_arms(
         return read_array_file(Path(source), intercept=intercept, arm_effects=arm_effects)
     with open_source(source, None) as (connection, files):
         refuse_rejected(files)
-        table = fetch_columns(connection, files, list(files[0].types))
+        first, *others = files[0].types
+        table = fetch_columns(connection, files, [first, *others], words=[first, *categorical])
         key, notes = id, tuple[str, ...]()
         if id is None:
             table, notes = without_counter(table)

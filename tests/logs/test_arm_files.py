@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,8 @@ from helpers.exits import run
 import linoto
 from linoto.core.names import Numbered
 from linoto.logs.arms import arms_alike
+from linoto.service.errors import Refused
+from linoto.service.storage.features import read_upload
 
 K, D = 5000, 8
 FEATURES = np.random.default_rng(3).standard_normal((K, D)).astype(np.float32)
@@ -60,6 +64,30 @@ def test_few_arms_of_lists_are_float64_as_of_any_table(tmp_path: Path) -> None:
     assert arms.labels == ("taste[0]", "taste[1]", "price")
 
 
+@pytest.mark.few(99)
+@pytest.mark.parametrize("rows", [20, K])
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64(), pa.uint16()])
+def test_integers_are_numbers(tmp_path: Path, rows: int, kind: pa.DataType) -> None:
+    path, values = tmp_path / "arms.parquet", np.arange(rows) % 7
+    lists = pa.array([[value, value * value] for value in values.tolist()], pa.list_(kind))
+    table = {
+        "id": np.arange(rows),
+        "sizes": lists,
+        "price": pa.array(values[::-1], kind),
+        "brand": values % 2,
+    }
+    pq.write_table(pa.table(table), path)
+    arms = linoto.read_arms(path, intercept=False, categorical=["brand"], arm_effects=False)
+    assert arms.names[:2] == ("0", "1") and arms.labels == (
+        *("sizes[0]", "sizes[1]", "price"),
+        *("brand=0", "brand=1"),
+    )
+    assert np.array_equal(arms.actions[:, :3], np.c_[values, values**2, values[::-1]])
+    pq.write_table(pa.table(table | {"price": pa.array([None, *values[1:].tolist()], kind)}), path)
+    with pytest.raises(ValueError, match="row 1, column 'price': a feature is missing"):
+        linoto.read_arms(path)
+
+
 def test_files_that_are_no_arms_are_refused_in_a_sentence(tmp_path: Path, items: Path) -> None:
     path = tmp_path / "bad.npy"
 
@@ -92,6 +120,76 @@ def test_files_that_are_no_arms_are_refused_in_a_sentence(tmp_path: Path, items:
     pq.write_table(pa.table({"id": ["a", "b"], "taste": ragged}), tmp_path / "ragged.parquet")
     with pytest.raises(ValueError, match="'taste': must have as many numbers in every row, got 1 and 2"):
         linoto.read_arms(tmp_path / "ragged.parquet")
+
+
+def array_of(header: str, content: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header.encode() + content
+
+
+def header_of(shape: str, kind: str = "<f8") -> str:
+    return f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n"
+
+
+SMALL = np.arange(8.0).reshape(4, 2)
+WHOLE = array_of(header_of("(4, 2)"), SMALL.tobytes())
+DAMAGED = {
+    "no end": array_of("{'a': (((((\n"),
+    "no end of text": array_of("'''abc\n"),
+    "a key that is no key": array_of("{[]: 1}\n"),
+    "nested": array_of("(" * 5000 + "\n"),
+    "many signs": array_of("-" * 9000 + "1\n"),
+    "zeros": array_of("\0\0\0\n"),
+    "keys of two kinds": array_of("{'descr': 1, 'x': 2, 3: 4}\n"),
+    "truth": array_of(header_of("(True, True)"), SMALL.tobytes()[:8]),
+    "negative": array_of(header_of("(-4, -2)"), SMALL.tobytes()),
+    "huge": array_of(header_of(f"({10**30}, 4)"), SMALL.tobytes()),
+    "another version": b"\x93NUMPY\x09" + WHOLE[7:],
+    "only magic": WHOLE[:8],
+}
+BAD_NAMES = {
+    "no end": array_of("{'a': (((((\n"),
+    "a key that is no key": array_of("{[]: 1}\n"),
+    "huge": array_of(header_of("(1000000000,)", "<U1000"), b"x"),
+    "long": array_of(header_of("(4,)", "<U200000000"), b"x"),
+    "none": array_of(header_of("(4,)", "<U0")),
+    "negative": array_of(header_of("(-4,)", "<U4"), b"x"),
+    "floats": array_of(header_of("(4,)"), SMALL.tobytes()[:32]),
+    "more": array_of(header_of("(4,)", "<i8"), SMALL.tobytes()),
+    "surrogate": array_of(header_of("(4,)", "<U1"), np.array(["a", "b", "c", "\ud800"]).tobytes()),
+    "beyond Unicode": array_of(header_of("(4,)", "<U1"), b"\xff" * 16),
+    "no UTF-8": array_of(header_of("(4,)", "|S1"), b"abc\xff"),
+}
+
+
+@pytest.mark.few(99)
+@pytest.mark.parametrize(
+    "content",
+    [*DAMAGED.values(), *(WHOLE + names for names in BAD_NAMES.values())],
+    ids=[*DAMAGED, *(f"names: {name}" for name in BAD_NAMES)],
+)
+def test_damaged_arrays_are_refused_in_a_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "bad.npy"
+    path.write_bytes(WHOLE)
+    assert np.array_equal(linoto.read_arms(path, intercept=False).actions, SMALL)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} must be an array of arms .*, got "):
+        linoto.read_arms(path, intercept=False)
+    with pytest.raises(Refused, match=r"^the body must be an array of arms .* got ") as refused:
+        read_upload(content)
+    assert refused.value.status == 422
+
+
+def test_arms_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "stats.npz", pulls=[1, 2], reward_sums=[0.1, 0.2])
+    (tmp_path / "folder.npy").mkdir()
+    for name, why in (("gone.npy", "No such file or directory"), ("folder.npy", "Is a directory")):
+        assert run("certificate", tmp_path / "stats.npz", "--arms", tmp_path / name, "--noise", 0.5) == 1
+        said = capsys.readouterr().err
+        assert said == f"linoto: {tmp_path / name} must be a file that can be read: {why}\n"
+    for name in ("gone.csv", "."):
+        assert run("certificate", tmp_path / "stats.npz", "--arms", tmp_path / name, "--noise", 0.5) == 1
+        said = capsys.readouterr().err
+        assert str(tmp_path / name) in said and "stats.npz" not in said and "None" not in said, said
 
 
 def test_a_number_that_is_missing_among_many_is_named(tmp_path: Path) -> None:
