@@ -237,7 +237,11 @@ def check(path: Place) -> Iterator[str]:
                 wrong[row[1]] = why_unreadable(row[1], error)
                 line = f"{row[1]}: NOT OK: {wrong[row[1]]}"
             yield line
+        damaged = list(features.find_damaged(connection))
+        yield from (f"NOT OK: {why}" for why in damaged)
         raise_wrong(wrong, len(rows), "are not as they should be")
+        if damaged:
+            raise ValueError(damaged[0])
         if note is not None:
             expected.check(note, noted, {})
 

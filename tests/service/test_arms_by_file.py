@@ -213,17 +213,43 @@ def test_a_file_that_was_not_sent_to_its_end_is_none(tmp_path: Path) -> None:
         assert service.store.write_sync(lambda c: sql.features_head(c, arms.sha256)) is None
 
 
+def damage(place: Path, part: int = 1) -> None:
+    with open_database(place) as connection:
+        connection.begin()
+        connection.execute(f"UPDATE features SET body = zeroblob(length(body)) WHERE part = {part}")
+        connection.commit()
+    gc.collect()  # what is in memory is not read again
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_damaged_file_is_found_and_refused_until_it_is_sent_again(tmp_path: Path, part: int) -> None:
+    place, body = tmp_path / "x.sqlite", file_of(FEATURES)
+    with served(place) as server:
+        assert ask(server, "POST", "/v1/features", body, ARRAY)[0] == 200
+    assert len(list(check(place))) == 1
+    damage(place, part)
+    with pytest.raises(ValueError, match=r"are damaged: .* send the same file again"):
+        list(check(place))  # though no loop has it
+    with served(place) as server, server.client() as client:
+        digest = features.read_upload(body).sha256
+        loop = partial(client.create, "loop", policy=POLICY, default_reward=0.0, features=digest)
+        with pytest.raises(ServiceError, match="are damaged") as refused:
+            loop()
+        assert refused.value.status == 422
+        assert ask(server, "POST", "/v1/features", body, ARRAY)[0] == 200
+        assert loop()["arms"] == K
+    damage(place, part)
+    make(place, "other")  # with the file at hand
+    assert "other: 0 events, snapshot, replay and tables agree" in list(check(place))
+
+
 def test_damaged_features_damage_their_loop_and_no_other(tmp_path: Path) -> None:
     place = tmp_path / "x.sqlite"
     make(place)
     arms = [Arm(name="a"), Arm(name="b")]
     plain = canonical(LoopSpec(policy=linoto.to_dict(POLICY), default_reward=0.0, arms=arms))
     create_loop(place, "plain", plain)
-    with open_database(place) as connection:
-        connection.begin()
-        connection.execute("UPDATE features SET body = zeroblob(length(body)) WHERE part = 1")
-        connection.commit()
-    gc.collect()  # what is in memory is not read again
+    damage(place)
     with opened(place) as service:
         assert set(service.loops.by_name) == {"plain"}
         assert "are damaged" in service.loops.damaged["loop"].why

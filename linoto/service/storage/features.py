@@ -23,7 +23,7 @@ from linoto.core.arrays import Floats
 from linoto.core.names import Names, Numbered
 from linoto.core.validation import check_finite
 from linoto.logs.arm_files import MADE, layout_of
-from linoto.service.errors import invalid
+from linoto.service.errors import Refused, invalid
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection
 
@@ -32,6 +32,10 @@ MOST_BYTES = 1_000_000_000  # of a file
 MOST_ARMS = 10_000_000
 LONGEST_NAME = 200  # characters of the name of an arm
 NOT_THERE = "features must be those of a file that was uploaded (POST /v1/features), got {!r}"
+DAMAGED = (
+    "the features {} are damaged: their bytes are not those that were stored; send the same file again, "
+    "which replaces them (POST /v1/features)"
+)
 
 
 class Head(msgspec.Struct):
@@ -118,14 +122,31 @@ def find(connection: Connection, digest: str | None) -> StoredArms | None:
     known = KNOWN.get(digest)
     if known is not None:
         return known
+    return opened(read(connection, digest), digest)
+
+
+def read(connection: Connection, digest: str) -> bytes:
+    """The bytes of a file as they are stored, checked."""
     head = sql.features_head(connection, digest)
     if head is None:
         raise invalid(NOT_THERE.format(digest))
-    parts = msgspec.json.decode(head, type=Head).parts
+    try:
+        parts = msgspec.json.decode(head, type=Head).parts
+    except ValueError:
+        raise invalid(DAMAGED.format(digest)) from None
     blob = b"".join(sql.features_part(connection, digest, part) for part in range(1, parts + 1))
     if sha256(blob).hexdigest() != digest:
-        raise ValueError(f"the features {digest} are damaged: their bytes are not those that were stored")
-    return opened(blob, digest)
+        raise invalid(DAMAGED.format(digest))
+    return blob
+
+
+def find_damaged(connection: Connection) -> Iterator[str]:
+    """What to say of each file that is damaged, whether a loop has it or not."""
+    for digest in [digest for digest, part in sql.features_keys(connection) if part == 0]:
+        try:
+            read(connection, digest)
+        except Refused as error:
+            yield error.message
 
 
 def known_arms(digest: str) -> StoredArms:
@@ -137,8 +158,10 @@ def known_arms(digest: str) -> StoredArms:
 
 
 def put(connection: Connection, arms: StoredArms, at: float) -> None:
-    """Store a file, in one transaction with what else is in it."""
-    if sql.features_head(connection, arms.sha256) is None:
+    """Store a file, unless it is there, in one transaction with what else is in it."""
+    try:
+        read(connection, arms.sha256)
+    except Refused:  # it is not there, or damaged
         for number, body in arms.parts():
             sql.put_features(connection, (arms.sha256, number, body, at))
         finish(connection, arms, at)

@@ -439,9 +439,10 @@ def features_part(connection: Connection, digest: str, part: int) -> bytes:
 
 
 def put_features(connection: Connection, values: Row) -> None:
-    """(sha256, part, body, at): the same part of the same file is the same."""
+    """(sha256, part, body, at): the same part of the same file is the same, unless it was damaged."""
     connection.execute(
-        "INSERT INTO features VALUES (?, ?, ?, ?) ON CONFLICT (sha256, part) DO UPDATE SET at = excluded.at",
+        "INSERT INTO features VALUES (?, ?, ?, ?) ON CONFLICT (sha256, part) "
+        "DO UPDATE SET body = excluded.body, at = excluded.at",
         values,
     )
 
@@ -472,6 +473,8 @@ def delete_features(connection: Connection, digest: str, before: float) -> None:
 
 def features_keys(connection: Connection) -> list[Row]:
     """(sha256, part) of every row."""
+    if not connection.has_table("features"):
+        return []
     return connection.execute("SELECT sha256, part FROM features ORDER BY sha256, part").fetchall()
 
 

@@ -107,7 +107,8 @@ def found_names(
 async def store_features(request: AnyRequest) -> FeatureFile:
     """Store arms by file: an .npy array of features, maybe with one of names after it.
 
-    The answer has the hash that a loop is then made with (`features`). The same arms again change nothing.
+    The answer has the hash that a loop is then made with (`features`). The same arms again change nothing,
+    unless what is stored was damaged: then they replace it.
     """
     store, clock = store_of(request), loops_of(request).clock
     creation = cast(LoopCreation, request.app.state.creation)
