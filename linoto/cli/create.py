@@ -19,7 +19,7 @@ from linoto.cli.stats_file import (
     promise_rows,
     read_statistics,
 )
-from linoto.cli.terminal import above_zero, argument_type, number, print_facts
+from linoto.cli.terminal import above_zero, argument_type, number, print_facts, whole_or_zero
 from linoto.cli.usage import Commands, Parser, add_command, add_json
 
 if TYPE_CHECKING:
@@ -93,6 +93,12 @@ def add_loop_options(command: Parser) -> None:
         default=0.0,
         help="share of decisions that current practice keeps, from 0 to 0.9; with --gate control, of those "
         "in which the policy wants another arm (default there: as the gate chooses)",
+    )
+    command.add_argument(
+        "--redraws",
+        type=whole_or_zero,
+        default=100,
+        help="draws of each decision that Thompson sampling made, for its propensity; 0: it has none",
     )
 
 
@@ -189,6 +195,7 @@ def make_loop(
         unit=arguments.unit,
         window=arguments.window,
         holdback=arguments.holdback,
+        redraws=arguments.redraws,
         **parts,
     )
     return create_loop(arguments.db, arguments.name, canonical(spec), arms=stored)

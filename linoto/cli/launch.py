@@ -47,6 +47,7 @@ OF_THE_LOOP = (
     "unit",
     "window",
     "holdback",
+    "redraws",
 )
 GO_ON = "--force goes on all the same"
 

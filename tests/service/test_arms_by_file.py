@@ -301,6 +301,27 @@ def test_create_takes_arms_by_file(tmp_path: Path, capsys: pytest.CaptureFixture
         assert loop.agent.actions.shape == (K, D)
 
 
+def test_redraws_that_take_too_long_are_refused_with_what_to_give(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wide = np.random.default_rng(5).standard_normal((K, 120)).astype(np.float32)
+    (tmp_path / "items.npy").write_bytes(file_of(wide))
+    np.savez(tmp_path / "stats.npz", pulls=PULLS, reward_sums=0.4 * PULLS)
+    policy = json.dumps(linoto.to_dict(linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open())))
+    words = ("create", "shop", tmp_path / "stats.npz", "--arms", tmp_path / "items.npy", "--no-intercept")
+    rest = ("--policy", policy, "--noise", "0.5", "--default-reward", 0, "--db", tmp_path / "x.sqlite")
+    assert run(*words, *rest) == 1
+    assert capsys.readouterr().err == (
+        "linoto: --redraws must be at most 81 for 5000 arms with 120 features, got 100: give 81, or 0 where "
+        "decisions need no propensity\n"
+    )
+    assert run(*words, *rest, "--redraws", 0) == 0
+    with opened(tmp_path / "x.sqlite") as service:
+        assert service.loops.get("shop").spec.redraws == 0
+        with pytest.raises(Refused, match=r"arms must be among the 5000 items, got '4999x'$"):
+            service.store.write_sync(partial(service.loops.decide, name="shop", allowed=["4999x"]))
+
+
 def test_the_arms_that_are_shown_first_are_those_of_a_full_sort() -> None:
     rng = np.random.default_rng(4)
     for _ in range(50):

@@ -109,7 +109,7 @@ def test_repeating_a_batch_changes_nothing_and_a_key_is_one_decision(any_place: 
 WRONG: dict[str, tuple[int, Request, str]] = {
     "unknown field": (422, {"context": {"age": 1, "country": "DE", "x": 1}}, "fields of the recipe only"),
     "missing field": (422, {"context": {"age": 1}}, "must have the field 'country'"),
-    "unknown arm": (422, {"context": {"age": 1, "country": "DE"}, "arms": ["Q"]}, "items of the recipe"),
+    "unknown arm": (422, {"context": {"age": 1, "country": "DE"}, "arms": ["Q"]}, "among the 3 items"),
     "key of another request": (409, {"context": {"age": 2, "country": "DE"}, "key": "old"}, "used with"),
     "key of the same batch": (409, {"context": {"age": 3, "country": "DE"}, "key": "new"}, "used with"),
 }

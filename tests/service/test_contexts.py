@@ -123,7 +123,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "wrong type": ({"context": {**YOUNG_GERMAN, "age": "old"}}, "'age' must be a finite number, got 'old'"),
     "unknown item": (
         {"context": YOUNG_GERMAN, "arms": ["A", "X"]},
-        "among the 3 items of the recipe, got 'X'",
+        "among the 3 items, got 'X'",
     ),
     "no practice left": (
         {"context": YOUNG_GERMAN, "arms": ["A"]},

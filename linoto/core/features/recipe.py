@@ -256,9 +256,7 @@ class Recipe:
         if -1 in places:
             unknown = text_of(names[places.index(-1)])
             hint = nearest(unknown, self.items)
-            raise ValueError(
-                f"arms must be among the {len(self.items)} items of the recipe, got {unknown!r}{hint}"
-            )
+            raise ValueError(f"arms must be among the {len(self.items)} items, got {unknown!r}{hint}")
         return np.array(places, dtype=np.int64)
 
     def assemble(self, factors: Mapping[str, Floats], rows: int) -> Floats:

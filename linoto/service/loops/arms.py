@@ -95,7 +95,10 @@ class LoopArms(ABC):
         """Refuse draws that would keep every caller waiting at each decision."""
         most = MOST_DRAWN // self.redraw_work(k, d)
         if agent.rule.needs_redraws and redraws > most:
-            raise invalid(f"redraws must be at most {most} for {k} arms with {d} features, got {redraws}")
+            raise invalid(
+                f"redraws must be at most {most} for {k} arms with {d} features, got {redraws}: give "
+                f"{f'{most}, or 0' if most else '0'} where decisions need no propensity"
+            )
 
     @abstractmethod
     def watch(

@@ -111,7 +111,7 @@ def test_explanations_add_up_and_come_by_size() -> None:
         ({"age": None, "country": "DE"}, None, "context field 'age' must be a finite number, got None"),
         ({"age": float("inf"), "country": "DE"}, None, "'age' must be a finite number, got inf"),
         ({"age": 1, "country": ["DE"]}, None, "'country' must be a word such as 'DE', 'NO', got a list"),
-        ({"age": 1, "country": "DE"}, ["w"], "arms must be among the 3 items of the recipe, got 'w'"),
+        ({"age": 1, "country": "DE"}, ["w"], "arms must be among the 3 items, got 'w'"),
         ({"age": 1, "country": "DE"}, [], "arms must be at least one item, got none"),
         (["age"], None, "context must be a mapping of fields, got list"),
     ],
