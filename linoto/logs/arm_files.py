@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -122,9 +123,11 @@ def read_names(file: BinaryIO, k: int) -> Names:
         raise ValueError(f"and {k} names as a second one, got {len(content)} bytes of {kind}")
     names = np.frombuffer(content, kind)
     try:
+        if kind.kind == "U" and np.frombuffer(content, f"{kind.byteorder}u4").max() > sys.maxunicode:
+            raise ValueError  # numpy would make text of it that cannot be read again
         texts = (np.char.decode(names, "utf-8") if kind.kind == "S" else names.astype(str)).tolist()
         "".join(texts).encode()  # half a pair of surrogates cannot be stored
-    except (ValueError, SystemError):  # numpy's for a number that is no character
+    except ValueError:
         raise ValueError("and names of arms as a second one, got one that is not Unicode text") from None
     return names_of(texts, "names", "the file")
 

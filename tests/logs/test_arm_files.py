@@ -157,6 +157,8 @@ BAD_NAMES = {
     "more": array_of(header_of("(4,)", "<i8"), SMALL.tobytes()),
     "surrogate": array_of(header_of("(4,)", "<U1"), np.array(["a", "b", "c", "\ud800"]).tobytes()),
     "beyond Unicode": array_of(header_of("(4,)", "<U1"), b"\xff" * 16),
+    "far beyond": array_of(header_of("(4,)", "<U1"), b"a\0\0\0b\0\0\0c\0\0\0\xff\xff\xff\x7f"),
+    "from the other end": array_of(header_of("(4,)", ">U1"), b"\x7f\xff\xff\xff" + b"\0\0\0a" * 3),
     "no UTF-8": array_of(header_of("(4,)", "|S1"), b"abc\xff"),
 }
 
