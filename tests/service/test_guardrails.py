@@ -119,7 +119,7 @@ def test_state_is_the_fold_of_its_events_bit_for_bit(any_place: Place, kind: str
         assert set(digests(service)) == {memory} and len(service.loops.get("loop").unmeasured) == kept
     assert any("agree" in line for line in maintenance.check(path))
     list(retention.prune_and_shrink(path, before=clock.now - 5.0, now=clock.now))
-    assert any("were pruned, snapshot, replay and tables agree" in line for line in maintenance.check(path))
+    assert any("after pruning, snapshot, replay and tables agree" in line for line in maintenance.check(path))
     with opened(path, clock=clock) as service:
         assert set(digests(service)) == {memory}
         run_traffic(Asked(service, kind), clock, rounds=20)
