@@ -144,7 +144,8 @@ def as_log(data: Mapping[str, Any], own: ArmTable | None = None) -> SavedLog:
     k, names = len(log.pulls), data.get("names")
     arms = own or arms_of(data.get("actions"), names, k)
     if len(arms.names) != k:
-        raise ValueError(f"pulls must be of the {len(arms.names)} arms in ARMS, got {k}")
+        where = "actions" if own is None else "ARMS"
+        raise ValueError(f"pulls must be of the {len(arms.names)} arms in {where}, got {k}")
     if own is not None and names is not None and own.names != as_arm_names(names, k):
         raise ValueError("names must be those of ARMS in its order, or be left out, got others")
     return SavedLog(arms=arms, offline=as_offline(log, len(arms.names)))

@@ -174,7 +174,7 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
         ({"actions": [[1.0], [2.0, 3.0], [1.0]]}, "", "actions must be an array of numbers"),
         ({"actions": [1.0, 2.0, 3.0]}, "", "actions must have 2 dimension(s), got shape (3,)"),
         ({"pulls": [1, 2]}, "", "reward_sums must have shape (2,) like pulls, got (3,)"),
-        ({"pulls": [1, 2], "reward_sums": [0, 0]}, "", "the log must cover the 3 arms of actions, got 2"),
+        ({"pulls": [1, 2], "reward_sums": [0, 0]}, "", "pulls must be of the 3 arms in actions, got 2"),
         ({"pulls": [-1, 2, 0]}, "", "pulls must be whole numbers >= 0, got -1"),
         ({"pulls": [1, 0, 0]}, "", "reward_sums must be 0 where pulls is 0"),
         ({"pulls": [0, 0, 0], "reward_sums": [0, 0, 0]}, "", "at least one reward, got an empty log"),

@@ -352,7 +352,7 @@ def test_missing_fields_take_their_defaults() -> None:
         ({"scale": 1.0}, "type must be one of .*, Budget, .*, got None"),
         (
             {"type": "LinUCB", "size": 1.0},
-            "LinUCB must have the fields scale, noise, memory, confidence, got size",
+            "LinUCB must have the fields scale, noise, memory, discount, confidence, got size",
         ),
         ({"type": "Random", "scale": 1.0}, r"Random must have the fields \(none\), got scale"),
         ({"type": "Doubling"}, "Doubling must have the fields policy, delta, got "),

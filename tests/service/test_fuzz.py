@@ -14,10 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import requests
 import schemathesis
@@ -27,6 +29,7 @@ from helpers.service_process import TOLERANT, Server, served
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
+from schemathesis.core import NOT_SET
 from schemathesis.specs.openapi import checks as conformance
 
 import linoto
@@ -178,6 +181,13 @@ VALID: dict[str, dict[str, Callable[[random.Random], Any]]] = {
 }
 
 
+def a_file() -> bytes:
+    """Three arms of two features, as they are sent."""
+    made = BytesIO()
+    np.save(made, np.eye(3, 2, dtype=np.float32))
+    return made.getvalue()
+
+
 def a_report(rng: random.Random) -> dict[str, Any]:
     return {"decision_id": rng.choice(NAMES["first"]), "reward": rng.choice([0, 0.5, 1, 2])}
 
@@ -195,6 +205,8 @@ def aim(case: Any, seed: int) -> Any:
     case.path_parameters = where
     if operation == "DELETE arms" and rng.random() < 0.5:
         case.query = {"arm": ["c"]}  # which is gone from then on, and may be removed again
+    if operation == "POST features" and case.body is not NOT_SET and seed % 2 == 0:
+        case.body = a_file()
     fields = VALID.get(operation)
     if fields is not None and isinstance(case.body, dict):
         case.body = mend(case.body, fields, rng)

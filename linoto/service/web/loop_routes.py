@@ -27,8 +27,10 @@ from linoto.service.web.framework import JsonResponse
 from linoto.service.web.messages import Change, FeatureFile, NewArms, Readiness
 from linoto.service.web.peers import PLACE
 from linoto.service.web.routing import (
+    FILE,
     Json,
     LoopName,
+    TakesFile,
     loops_of,
     read_loop,
     responses_with,
@@ -102,7 +104,12 @@ def found_names(
 
 
 @route(
-    post, "/features", "admin", takes=b"application/octet-stream", request_max_body_size=features.MOST_BYTES
+    post,
+    "/features",
+    "admin",
+    takes=FILE.encode(),
+    operation_class=TakesFile,
+    request_max_body_size=features.MOST_BYTES,
 )
 async def store_features(request: AnyRequest) -> FeatureFile:
     """Store arms by file: an .npy array of features, maybe with one of names after it.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, cast
 
 from litestar import MediaType
 from litestar.enums import RequestEncodingType
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import OpenAPIFormat, OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
 from litestar.params import Body, Parameter
 
 from linoto.service.loops.operations import NAME, Loops
@@ -19,6 +21,7 @@ from linoto.service.web.live_views import LiveViews
 from linoto.service.web.messages import ErrorBody
 
 T = TypeVar("T")
+FILE = "application/octet-stream"
 Json = Annotated[T, Body(media_type=RequestEncodingType.JSON)]
 LoopName = Annotated[str, Parameter(pattern=f"^{NAME.pattern}$", description="of the loop")]
 DecisionId = Annotated[str, Parameter(max_length=100, description="as `decide` gave it")]
@@ -32,7 +35,7 @@ ERRORS = {
         (409, "it conflicts with what is there"),
         (410, "the reward window is over, the records were pruned, or a restore has lost the decision"),
         (413, "too large"),
-        (415, "not JSON"),
+        (415, "not JSON, or not the file that is wanted"),
         (422, "valid JSON, values that do not fit the loop or each other"),
         (429, "more requests than this caller may make; nothing was done"),
         (431, "the address or the headers are too long"),
@@ -44,6 +47,15 @@ ERRORS = {
 def responses_with(kind: Any) -> dict[int, ResponseSpec]:
     """What is described of a handler that sends its answer itself."""
     return {200: ResponseSpec(kind, description="done", generate_examples=False), **ERRORS}
+
+
+@dataclass
+class TakesFile(Operation):
+    """What is described of a handler whose body is a file."""
+
+    def __post_init__(self) -> None:
+        kind = OpenAPIMediaType(Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY))
+        self.request_body = RequestBody({FILE: kind}, required=True)
 
 
 def route(
