@@ -10,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Arrays = dict[str, npt.NDArray[Any]]
-LARGE, MOST = (
-    4096,
-    2**26,
-)  # numbers of an array that is looked at: no header can ask for more memory than that
+LARGE, MOST = 4096, 2**26  # numbers of an array that is thinned: no header can ask for more memory
 SAMPLED = 101  # of them, whose middle one is the usual one if any is
 SHARE = 4  # of the numbers, a fourth may differ at the most: a place and a number take twice the memory
 PLACES, VALUES = "{}.places", "{}.values"
