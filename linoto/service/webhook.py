@@ -95,6 +95,7 @@ class Webhook:
         self._woken = asyncio.Event()
         self._free = asyncio.Semaphore(AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._done = set[str]()  # since the outbox was last asked: its answer may still name them
         self._repeats = Repeats()
 
     # -- the outbox
@@ -144,6 +145,7 @@ class Webhook:
 
     async def _begin(self, store: Store) -> bool:
         """Begin to deliver what is new; whether that could be read."""
+        self._done.clear()
         try:
             waiting = await asyncio.to_thread(store.read_database, outbox.waiting)
         except Unavailable as error:
@@ -151,7 +153,7 @@ class Webhook:
                 logger.error("alarms cannot be read", extra={"error": str(error)})
             return False
         for id, made_at, body in waiting:
-            if id not in self._tasks and len(self._tasks) < MOST_WAITING:
+            if id not in self._tasks and id not in self._done and len(self._tasks) < MOST_WAITING:
                 self._tasks[id] = asyncio.create_task(self._deliver(store, id, made_at, body))
         return True
 
@@ -169,6 +171,7 @@ class Webhook:
             pause = min(2 * pause, LONGEST_PAUSE)
         await self._finish(store, id, taken=error is None)
         del self._tasks[id]
+        self._done.add(id)
         self._woken.set()
 
     async def _finish(self, store: Store, id: str, *, taken: bool) -> None:

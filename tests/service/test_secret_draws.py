@@ -305,17 +305,17 @@ def test_the_coins_of_an_undone_batch_are_never_thrown(tmp_path: Path) -> None:
 BATCH, SHARE, BUDGET = 25, 0.3, 30.0
 
 
-def attack(client: Client, coins: Coins, rounds: int) -> float:
+def attack(client: Client, name: str, coins: Coins, rounds: int) -> float:
     """Practice earns 0 where control is predicted and 1 elsewhere: the most that explored rounds lost."""
     policy = linoto.Gated(gate=linoto.Control(budget=BUDGET, share=SHARE), confidence=CLICKS)
-    client.create("loop", policy=policy, **SPEC)
+    client.create(name, policy=policy, **SPEC)
     lost, worst = 0.0, 0.0
     for first in range(1, rounds + 1, BATCH):
         practice = [float(coins(t)[1] >= SHARE) for t in range(first, first + BATCH)]
-        made = client.decide_many("loop", [{"proposal": "b"}] * BATCH)
+        made = client.decide_many(name, [{"proposal": "b"}] * BATCH)
         rewards = [0.5 if each.arm == "b" else earns for each, earns in zip(made, practice, strict=True)]
         ids = [each.decision_id for each in made]
-        client.rewards("loop", list(zip(ids, rewards, strict=True)))
+        client.rewards(name, list(zip(ids, rewards, strict=True)))
         for each, earns in zip(made, practice, strict=True):
             lost += earns - 0.5 if each.arm == "b" else 0.0
             worst = max(worst, lost)
@@ -327,17 +327,19 @@ def attack(client: Client, coins: Coins, rounds: int) -> float:
 def test_the_promise_holds_against_who_reads_everything_but_the_secret(
     tmp_path: Path, knows: bool, rounds: int
 ) -> None:
-    """A budget of 30: who reads cannot break it (by chance in 5 % of runs at the most, in these by far less).
+    """A budget of 30: of four loops at most one breaks it against who reads.
 
+    By the theorem two do in 1.4 % of runs at the most; one did in 1 of 1,000, so two do in 1 of 100,000.
     Who has the secret loses a fifth of a reward in each round: the attack is one that works.
     """
-    path = tmp_path / "x.sqlite"
+    path, worst = tmp_path / "x.sqlite", list[float]()
     with served(path) as server, server.client() as client:
-        coins = GeneratorCoins.spawned(np.random.default_rng(seed_of("loop"))).at
-        if knows:
-            coins = LoopKey.of_secret(secret_in(path), 1, "loop", "").coins().at
-        worst = attack(client, coins, rounds)
-    assert worst > rounds / 5 if knows else worst <= BUDGET
+        for loop in range(1, 2 if knows else 5):
+            coins = GeneratorCoins.spawned(np.random.default_rng(seed_of(f"loop{loop}"))).at
+            if knows:
+                coins = LoopKey.of_secret(secret_in(path), loop, f"loop{loop}", "").coins().at
+            worst.append(attack(client, f"loop{loop}", coins, rounds))
+    assert worst[0] > rounds / 5 if knows else sum(lost > BUDGET for lost in worst) <= 1
 
 
 def test_a_token_of_a_reader_reaches_no_secret(tmp_path: Path) -> None:

@@ -185,3 +185,37 @@ def test_a_shared_outbox_is_looked_at_once_a_second_however_many_alarms_there_we
 
     with closing(SharedFile(tmp_path / "x.sqlite")) as store:
         assert 1 <= asyncio.run(looks_afterwards(store)) <= 3  # also the last alarm of the thirty
+
+
+class LateAnswers(SharedFile):
+    """Its second answer comes when all alarms in it have been taken."""
+
+    webhook: Webhook
+
+    def read_database(self, job: Job[Any]) -> Any:
+        found = super().read_database(job)
+        while self.looks == 2 and self.webhook.waiting:
+            time.sleep(0.001)
+        return found
+
+
+def test_an_alarm_that_is_taken_while_the_outbox_is_read_is_posted_once(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    receiver.statuses["loop"] = [500]  # so that it still waits when the outbox is read again
+
+    async def post(store: LateAnswers) -> None:
+        await store.write(lambda connection: outbox.put(connection, "1", time.time(), b'{"loop": "loop"}'))
+        running = asyncio.create_task(store.webhook.run(store))
+        while store.looks < 4:
+            await asyncio.sleep(0.01)
+            if len(receiver.got) == 1:
+                store.webhook.wake()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    with closing(LateAnswers(tmp_path / "x.sqlite")) as store:
+        store.webhook = Webhook(receiver.url, SECRET)
+        asyncio.run(post(store))
+    assert len(receiver.got) == 2  # one refused, one taken
