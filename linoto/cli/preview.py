@@ -36,7 +36,7 @@ from linoto.cli.terminal import (
     whole_or_zero,
 )
 from linoto.cli.usage import Commands, add_command, add_engine, add_json, engine_of
-from linoto.core.hints import counted
+from linoto.core.hints import UNIT, counted
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
@@ -136,7 +136,7 @@ def run_preview(arguments: argparse.Namespace) -> None:
 
 def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     """Print and write the preview: its verdict, and the best value that passes it whatever the limit is."""
-    from linoto.pages.preview import TITLE, UNIT, answers, judge, suggested, trust_text, write_preview
+    from linoto.pages.preview import TITLE, answers, judge, suggested, trust_text, write_preview
     from linoto.pages.shell import check_installed
 
     check_installed()

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from itertools import islice
 from math import ceil, floor, isfinite, log10
 
+UNIT = "units of reward"  # what rewards are counted in where nobody said
 SHOWN = 8  # names that a list shows
 MOST = 2_000  # words that are compared, in less than 0.1 s: a catalogue of arms may have millions
 

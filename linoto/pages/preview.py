@@ -14,6 +14,7 @@ import numpy as np
 
 from linoto.core import hints
 from linoto.core.certificates import LOG, PRACTICE, SAME_ROUNDS, Certificate
+from linoto.core.hints import UNIT
 from linoto.core.offline import Offline
 from linoto.core.validation import rounded_up
 from linoto.core.verdicts import Findings, Simulated, Verdict, reach_verdict
@@ -26,7 +27,6 @@ from linoto.worlds.moving import drift_text
 from linoto.worlds.outcomes import FEW, GridPoint, quantile
 from linoto.worlds.preview import Preview, smallest_of_best
 
-UNIT = "units of reward"
 TITLE = "What is the most we can lose, and what do we stand to gain?"
 SHOWN = 8  # arms in each table
 WORDS = {

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from linoto.core.certificates import LOG, Certificate
 from linoto.core.gates import Control, Gate, Open, Tolerance
+from linoto.core.hints import UNIT
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline
 from linoto.core.policies import Gated
@@ -84,7 +85,7 @@ class GatePreview:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
         facts = {"drift": self.drift, "horizon": self.horizon, "worlds": self.worlds, "seed": self.seed}
-        kind = drift_text(self.drift, "units of reward", self.horizon)
+        kind = drift_text(self.drift, UNIT, self.horizon)
         return {**facts, "kind": kind, "price": self.price, "gates": self.table(), "missing": self.missing}
 
     def _repr_html_(self) -> str:

@@ -176,7 +176,7 @@ def test_below_the_promise_within_their_uncertainty_the_books_tell_one_story() -
         explorer=linoto.LinUCB(), gate=linoto.Tolerance(budget=30.0, evidence="model"), confidence=CLICKS
     )
     log = LogStatistics(pulls=[300, 300], reward_sums=[30.0, 45.0])
-    loop, told, rng = fresh(policy=policy, arms=SAME, offline=log, unit="clicks"), 0, np.random.default_rng(0)
+    loop, told, rng = fresh(policy=policy, arms=SAME, offline=log), 0, np.random.default_rng(0)
     for _ in range(1000):
         view, event = views.loop_view(loop), decide(loop, proposal=0)
         left, upper = view.left_to_lose, view.left_upper
@@ -186,7 +186,7 @@ def test_below_the_promise_within_their_uncertainty_the_books_tell_one_story() -
             told += 1
             assert view.budget <= 0 and event.budget is not None and event.budget <= 0
             assert event.mode == "explore"
-            assert f"is {amount(-left)} clicks below what the promise allows, but within" in view.standing
+            assert f"is {amount(-left)} units of reward below what the promise allows, but" in view.standing
             said = " ".join(reasons(event, loop))
             assert "to spare" not in said and "within their uncertainty" in said
         elif left >= 0:

@@ -3,7 +3,6 @@
 import { el } from "./dom.js";
 import { promisedBelow } from "./answers.js";
 import { between, number, unsigned, within } from "./format.js";
-import { unitOf } from "./words.js";
 
 const HEADS = ["Metric", "Explored decisions had, against practice", "95 % sure between", "May still be lost"];
 
@@ -39,7 +38,7 @@ function row(metric) {
 function rewardOf(loop) {
   const { practice, left_to_lose, promised_loss, budget } = loop;
   const { earned, estimate, lower, upper } = practice;
-  return { name: unitOf(loop), gained: earned - estimate, gained_lower: earned - upper, gained_upper: earned - lower, left_to_lose, promised_loss, practice, shut: budget !== null && budget < 0 };
+  return { name: loop.unit || "reward", gained: earned - estimate, gained_lower: earned - upper, gained_upper: earned - lower, left_to_lose, promised_loss, practice, shut: budget !== null && budget < 0 };
 }
 
 /** The table of a loop with guardrails, as what is in its section; nothing without them. */

@@ -80,7 +80,7 @@ export function openLoop(root, name, refresh) {
     showWatch($, report);
     const dotted = loop.reference === null ? "" : `; the dotted line is what practice earned in the log, ${number(loop.reference)}`;
     const drifted = loop.drifted_at === null ? "" : ` ${loop.arms_since_drift ? "Means are those of plays since" : "The log is still in these means, and it is from before"} the drift alarm of ${moment(loop.drifted_at)}${loop.arms_since_drift ? ": the log is from before the change" : ""}.`;
-    say($("arms-unit"), `Rewards in ${unitOf(loop)} per play${dotted}.${drifted}${loop.context_fields ? ` ${ITEMS}` : ""}`);
+    say($("arms-unit"), `Average reward per play${loop.unit && `, in ${loop.unit}`}${dotted}.${drifted}${loop.context_fields ? ` ${ITEMS}` : ""}`);
     $("arm-table").classList.toggle("contextual", loop.context_fields !== null);
     arms.show({ arms: data.arms, count: loop.arms, reference: loop.reference, range: certificate.reward_range });
     showDecisions(decisions);

@@ -42,7 +42,7 @@ const MODES = {
 };
 
 /** What rewards are counted in. */
-export const unitOf = ({ unit }) => unit || "reward";
+export const unitOf = ({ unit }) => unit || "units of reward";
 
 /** A number of rewards with its unit. */
 export const counted = (value, loop, format = number) => (value === null ? "–" : `${format(value)} ${unitOf(loop)}`);

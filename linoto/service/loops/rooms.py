@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from linoto.core.hints import amount
+from linoto.core.hints import UNIT, amount
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice import PracticeTerms
 from linoto.service.loops.readings import left_at_most
@@ -78,7 +78,7 @@ def room_now(loop: Loop) -> float | None:
 
 def standing(loop: Loop) -> str:
     """Where the books stand while they are below the promise, in a sentence; "" where they are not."""
-    left, unit = loss_and_left(loop), loop.spec.unit or "reward"
+    left, unit = loss_and_left(loop), loop.spec.unit or UNIT
     if loop.practice is not None or left.now is None or left.lower is None or left.upper is None:
         return ""
     if left_at_most(loop) < 0:

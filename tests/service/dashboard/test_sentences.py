@@ -178,6 +178,18 @@ def test_a_budget_is_shown_as_the_number_that_was_given(page: Page, client: Clie
     assert "a loss of 80 clicks so far, against the log." in page.text("[data-left-note]")
 
 
+def test_rewards_read_well_with_a_unit_and_without(page: Page, client: Client) -> None:
+    for name, unit, shown in (("euros", "EUR", "EUR"), ("plain", "", "units of reward")):
+        make_coin(client, name, unit=unit)
+        play_coin(client, name, 200, tried=0.9, practice=0.8)
+        page.open(name)
+        page.until(lambda shown=shown: re.fullmatch(rf"{NUMBER} {shown}", page.text("[data-earned]")))
+        means = page.text("[data-arms-unit]")
+        assert means.startswith("Average reward per play" + (", in EUR;" if unit else ";"))
+        assert shown in page.text("[data-left]") and shown in page.text("[data-gain-chart]")
+        assert not re.search(rf"{NUMBER} rewards?\b(?! of)", page.text("[data-loop]") or page.text("body"))
+
+
 def test_what_the_model_of_a_log_tells_is_told_where_no_control_group_does(
     page: Page, client: Client
 ) -> None:
