@@ -164,10 +164,11 @@ def design_fact(coverage: Coverage, horizon: int) -> str:
             f"the log knows {coverage.rank} of the {coverage.eigenvalues.size} directions the arms have; "
             f"effective dimension {coverage.effective} over {counted(horizon, 'round')}"
         )
+    weak = f", and of {coverage.weak:,} it says less than the ridge of {amount(coverage.ridge)}"
     return (
         f"the log knows {coverage.rank:,} of the {coverage.eigenvalues.size:,} directions that features "
-        f"can have, and of {coverage.weak:,} it says less than the ridge of {amount(coverage.ridge)}; it "
-        f"determines as much as {coverage.determined:.0f} free features"
+        f"can have{weak if coverage.weak else ''}; it determines as much as "
+        f"{counted(coverage.determined, 'free feature')}"
     )
 
 

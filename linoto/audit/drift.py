@@ -14,7 +14,7 @@ from linoto.audit.noise import Scatter, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_law
 from linoto.audit.sentences import Centre, answer_text, names_of
 from linoto.core.arrays import Bools, Floats, Ints
-from linoto.core.hints import amount
+from linoto.core.hints import amount, counted
 from linoto.core.offline import Offline
 from linoto.logs.read import Log
 from linoto.logs.sums import sums_equal_squares
@@ -192,11 +192,11 @@ def drift_fact(drift: Drift | None, log: Log, untested: str) -> str:
         how = "their shares changed, so by betting"
     features, turned = drift.unlooked and f" ({drift.unlooked})", ""
     if drift.turned is not None:
-        features = f" and {drift.turned.features.size} features ({drift.turned.combined:.2g})"
+        features = f" and {counted(drift.turned.features.size, 'feature')} ({drift.turned.combined:.2g})"
         turned = turned_text(drift, log) and f"; turned{turned_text(drift, log)}"
     return (
         f"{answer_text(drift.rejected)}: p = {drift.combined:.2g} over "
-        f"{drift.arms.size} arms ({how}){features}, early and late by {log.split}, means "
+        f"{counted(drift.arms.size, 'arm')} ({how}){features}, early and late by {log.split}, means "
         f"{amount(drift.early_reference)} and {amount(drift.late_reference)}{moved}{turned}"
     )
 

@@ -61,8 +61,8 @@ def run(words: Sequence[str]) -> int:
 
 def sentence(error: Exception) -> str:
     """What went wrong; of a file its name and why, without the number that the system has for it."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return str(error)
 
 

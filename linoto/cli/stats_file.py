@@ -169,11 +169,16 @@ def arms_of(actions: Any, names: Any, k: int) -> ArmTable:
 
 def as_arm_names(names: Any, k: int) -> tuple[str, ...]:
     """One name for each arm, or numbers where there are none."""
+    from linoto.core.cells import has_controls
+
     if names is None:
         return tuple(f"arm {arm}" for arm in range(k))
     words = list(names) if isinstance(names, Sequence) or hasattr(names, "tolist") else None
     if isinstance(names, str) or words is None or len(words) != k:
         raise ValueError(f"names must be a list of {k} names, one for each arm")
+    for word in words:
+        if not isinstance(word, str | int) or has_controls(str(word)):
+            raise ValueError(f"names must be texts without control characters or line ends, got {word!r}")
     return tuple(str(word) for word in words)
 
 

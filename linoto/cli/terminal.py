@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 NO_BREAK_SPACE = "\u00a0"
+UNPRINTED = {code: f"\\x{code:02x}" for code in (*range(10), *range(11, 32), *range(127, 160))}
 KEPT_SPACE = "\ue000"  # of no meaning: rich would break a line at a no-break space
 
 
@@ -135,13 +136,18 @@ def print_table(rows: Sequence[dict[str, str]]) -> None:
     for place, name in enumerate(rows[0]):
         table.add_column(name, justify="right" if place else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*row.values())
+        table.add_row(*map(printed, row.values()))
     screen = console()
     if screen.measure(table, options=screen.options.update(max_width=10_000)).maximum <= screen.width:
         print_lines(table)
         return
     for row in rows:
-        print_lines("\n".join(f"{name}: {value}" for name, value in row.items()) + "\n")
+        print_lines("\n".join(f"{name}: {printed(value)}" for name, value in row.items()) + "\n")
+
+
+def printed(text: str) -> str:
+    """A text with its control characters as Python writes them: names of a log must not move a terminal."""
+    return text.translate(UNPRINTED)
 
 
 def print_facts(rows: Sequence[tuple[str, str]]) -> None:
@@ -150,7 +156,7 @@ def print_facts(rows: Sequence[tuple[str, str]]) -> None:
 
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, text in rows:
-        table.add_row(name, text.replace(NO_BREAK_SPACE, KEPT_SPACE))
+        table.add_row(printed(name), printed(text).replace(NO_BREAK_SPACE, KEPT_SPACE))
     print_lines(table)
 
 

@@ -14,12 +14,22 @@ TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 WHOLE = 1e38  # whole floats up to here are written without a point, the others as Python writes them
 JSON_NUMBER = r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity)"
 VECTOR_TEXT = rf"[ \t]*\[[ \t]*{JSON_NUMBER}(?:[ \t]*,[ \t]*{JSON_NUMBER})*[ \t]*\][ \t]*"
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # not the joiners of scripts and emoji
 WHOLE_TEXT = r"(0|-?[1-9][0-9]*)\.0+"  # not 007.0, which is somebody's code
 
 
 def is_missing(value: Any) -> bool:
     """None, nothing at all, or a NaN of any kind."""
     return value is None or value == "" or bool(value != value)
+
+
+def has_controls(text: str) -> bool:
+    """Whether a text has characters that move a terminal instead of being shown.
+
+    >>> has_controls("two\\nlines"), has_controls("café 👩‍💻")
+    (True, False)
+    """
+    return CONTROLS.search(text) is not None
 
 
 def number_of(value: Any) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Bools, Floats, Ints
-from linoto.core.cells import is_missing, number_of, text_of
+from linoto.core.cells import has_controls, is_missing, number_of, text_of
 from linoto.core.hints import nearest, shortened_list
 from linoto.core.names import Names
 from linoto.core.one_hot import in_float64
@@ -370,12 +370,17 @@ def named_features(name: str, width: int) -> tuple[str, ...]:
 
 
 def names_of(values: Sequence[Any], column: str, where: str) -> tuple[str, ...]:
-    """(k,) ids as text: none missing, none twice."""
+    """(k,) ids as text: none missing, none twice, all of them in one line."""
     seen: dict[str, int] = {}
     for row, value in enumerate(values):
         if is_missing(value):
             raise ValueError(f"{where}, row {row + 1}, column {column!r}: the id is missing")
         name = text_of(value)
+        if has_controls(name):
+            raise ValueError(
+                f"{where}, row {row + 1}, column {column!r}: the id must have no control characters or line "
+                f"ends, got {name!r}"
+            )
         if name in seen:
             raise ValueError(
                 f"{where}, row {row + 1}, column {column!r}: the id {name!r} is that of row {seen[name]} too"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from linoto.core.cells import number_of
+from linoto.core.cells import has_controls, number_of
 from linoto.core.hints import shortened_list
 from linoto.logs.arms import ArmTable
 from linoto.logs.notation import looks_like_compact_dates, looks_like_dates
@@ -56,7 +56,13 @@ def arms_named(names: set[str], rows: int, column: str, where: str, *, skip_bad:
             f"{place}: must name an arm in every row, got {min(missing)!r}: leave such rows out (skip_bad, "
             "where), or list the arms in a file of their own (arms) if it is one"
         )
-    kept = sorted(names - missing, key=in_order)
+    odd = set(filter(has_controls, names))
+    if odd and not skip_bad:
+        raise ValueError(
+            f"{place}: must name arms without control characters or line ends, got {min(odd)!r}: write them "
+            "in one line, or leave such rows out (skip_bad, where)"
+        )
+    kept = sorted(names - missing - odd, key=in_order)
     if not kept:
         raise ValueError(f"{place}: must name at least one arm, got no value at all")
     refuse_other_columns(kept, rows, place)

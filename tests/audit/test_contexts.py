@@ -12,7 +12,7 @@ import pytest
 
 import linoto
 from linoto import Category, Numeric, Recipe, audit_log, read_log, read_rows
-from linoto.audit.coverage import find_context_coverage, possible_rows
+from linoto.audit.coverage import design_fact, find_context_coverage, possible_rows
 from linoto.cli import main
 from linoto.core.features.moments import Moments
 from linoto.core.intervals import mean_from_total
@@ -165,8 +165,12 @@ def test_coverage_is_about_what_features_can_be() -> None:
     every = np.vstack([recipe.transform(context) for context in contexts])
     found = find_context_coverage(recipe, Moments.from_rows(every, np.zeros(len(every))), ridge=0.1)
     assert found.rank == found.eigenvalues.size == 9 and found.never == () and found.weak == 0
+    assert design_fact(found, 5000).startswith(
+        "the log knows 9 of the 9 directions that features can have; it "
+    )
     some = np.vstack([recipe.transform(context, ["A", "B"]) for context in contexts])
     part = find_context_coverage(recipe, Moments.from_rows(some, np.zeros(len(some))), ridge=0.1)
+    assert "can have, and of 3 it says less than the ridge of" in design_fact(part, 5000)
     assert part.rank == 6 and part.weak == 3 and recipe.names[part.never[0]] == "item=C"
 
 

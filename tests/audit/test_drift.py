@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.audit_logs import ACTIONS, PULLS, THETA, K, draw_log
 from helpers.chance import most
 from helpers.selection import sizes
 
+from linoto import audit_log, read_log
 from linoto.audit.drift import find_drift
 from linoto.audit.pvalues import holm
 from linoto.core.arrays import Floats, Ints
@@ -187,6 +189,13 @@ def test_one_arm_that_moved_is_found_and_named() -> None:
         assert drift is not None
         hits += drift.moved.tolist() == [7]
     assert hits >= 40
+
+
+def test_a_single_arm_of_both_halves_is_one_arm() -> None:
+    table = pd.DataFrame({"arm": ["a"] * 30 + ["b"] * 30, "reward": [0.0, 1.0, 0.0] * 20})
+    table.loc[::7, "arm"] = "b"
+    facts = dict(audit_log(read_log(table, item="arm", reward="reward")).facts())
+    assert " over 1 arm (" in facts["steady?"]
 
 
 def test_many_small_moves_are_found_together() -> None:

@@ -180,6 +180,12 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
         ({"pulls": [0, 0, 0], "reward_sums": [0, 0, 0]}, "", "at least one reward, got an empty log"),
         ({"names": ["a"]}, "", "names must be a list of 3 names"),
         ({"names": "abc"}, "", "names must be a list of 3 names"),
+        (
+            {"names": ["a", "b", None]},
+            "",
+            "texts without control characters or line ends, got None",
+        ),
+        ({"names": ["a", "b", "c\x1b"]}, "", r"without control characters or line ends, got 'c\x1b'"),
         ({}, "--policy Gatde", "there is no policy 'Gatde': did you mean 'Gated'?"),
         ({}, "--policy {", "--policy is not valid JSON"),
         ({}, '--policy {"type":"LinOto"}', "there is no type 'LinOto': did you mean 'LinOtO'?"),

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from helpers.exits import run
 
-from linoto.cli.commands import parser
+from linoto.cli.commands import parser, sentence
+from linoto.cli.terminal import print_facts, print_table
+from linoto.core.cells import has_controls
 from linoto.logs.arms_in_log import notes_on
 
 IMPORTING = """
@@ -34,6 +36,15 @@ def log_in(folder: Path, rows: str = "A,1\nB,0\n") -> Path:
 def test_an_interrupt_while_commands_are_imported_is_one_sentence() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "linoto: interrupted\n")
+
+
+def test_control_characters_of_a_log_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_facts([("changed", "country=\x1b[31mred")])
+    print_table([{"level": "a\x07\x9b", "rows": "1"}])
+    print_table([{"level": "b\x1b" * 30, "rows": "1"}])
+    text = capsys.readouterr().out
+    assert r"country=\x1b[31mred" in text and r"a\x07\x9b" in text and r"b\x1bb" in text
+    assert not has_controls(text.replace("\n", ""))
 
 
 @pytest.mark.parametrize("option", ["--out", "--save"])
@@ -64,6 +75,11 @@ def test_a_file_that_cannot_be_opened_is_named_without_a_number(
     words = ("evaluate", log_in(tmp_path), "--action", "arm", "--reward", "r", "--uniform")
     assert run(*words, "--probabilities", mix) == 1
     assert capsys.readouterr().err == f"linoto: {mix}: No such file or directory\n"
+
+
+def test_what_the_system_says_is_said_without_its_number() -> None:
+    assert sentence(OSError(28, "No space left on device")) == "No space left on device"
+    assert sentence(OSError(2, "No such file or directory", "x.csv")) == "x.csv: No such file or directory"
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_bad_tables_are_refused() -> None:
         ({}, "at least one arm"),
         ({"id": []}, "at least one arm"),
         ({"id": ["a", "a"], "x": [1, 2]}, "row 2, column 'id': the id 'a' is that of row 1 too"),
+        ({"id": ["a", "b\tc"], "x": [1, 2]}, r"row 2, column 'id': the id must have no control characters"),
         ({"id": ["7", 7.0], "x": [1, 2]}, "the id '7' is that of row 1 too"),
         ({"id": ["a", None], "x": [1, 2]}, "row 2, column 'id': the id is missing"),
         ({"id": ["a", "b"], "x": [1, float("nan")]}, "row 2, column 'x': a feature is missing"),

@@ -73,6 +73,8 @@ REFUSED = {
     "compact days": ([20260101 + row % 28 for row in range(90)], "got dates such as '20260101'"),
     "spaces": (["A", "A "] * 9, "got 'A' and 'A ', which differ in spaces only"),
     "nothing in words": (["A", "n/a", "B"] * 9, "got 'n/a': leave such rows out"),
+    "lines": (["A", "two\nlines", "B"] * 9, r"got 'two\nlines': write them in one line, or leave such rows"),
+    "colours": (["A", "\x1b[31mred", "B"] * 9, r"without control characters or line ends, got '\x1b[31mred'"),
     "blank": (["A", "  ", "B"] * 9, "must name an arm in every row"),
     "missing": (["A", None, "B"] * 9, "row 2, column 'arm': the item is missing"),
 }
@@ -88,9 +90,9 @@ def test_a_column_that_is_none_of_arms_is_refused_in_one_sentence(kind: str) -> 
 
 
 def test_bad_rows_are_dropped_where_that_is_asked_for() -> None:
-    log = linoto.read_log(log_with(["A", "n/a", "B", None] * 9), **COLUMNS, skip_bad=True)
-    assert log.arms.names == ("A", "B") and log.unknown == {"n/a": 9}
-    assert log.bad == {"missing item": 9, "unknown arm": 9}
+    log = linoto.read_log(log_with(["A", "n/a", "B", None, "B\n2"] * 9), **COLUMNS, skip_bad=True)
+    assert log.arms.names == ("A", "B") and log.unknown == {"n/a": 9, "B\n2": 9}
+    assert log.bad == {"missing item": 9, "unknown arm": 18}
 
 
 def test_upper_and_lower_case_is_noted() -> None:

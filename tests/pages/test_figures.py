@@ -53,6 +53,14 @@ def test_an_svg_has_the_bytes_that_matplotlib_would_save() -> None:
     assert once.getvalue() == buffer.getvalue()
 
 
+def test_letters_that_the_font_lacks_stay_text_and_nobody_is_warned(recwarn: pytest.WarningsRecorder) -> None:
+    with styled():
+        out, figure = StringIO(), figures.draw(fake_results(PANEL, formula, runs=1))
+        figure.axes[0].set_title("日本 <b>")
+        write_svg(figure, out)
+    assert ">日本 &lt;b&gt;</text>" in out.getvalue() and not recwarn.list
+
+
 @pytest.mark.few(0)
 def test_the_user_s_own_style_changes_nothing(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")

@@ -136,6 +136,7 @@ def test_requests_that_are_repeated_change_nothing(any_place: Place) -> None:
         (lambda s: add_arms(s, "c", "d"), "arm 'c' is or was one of loop"),
         (lambda s: add_arms(s, "d", "d"), "names must be 2 that no arm has or had"),
         (lambda s: add_arms(s, "d", features=[1.0]), "features must be the 3 numbers"),
+        (lambda s: add_arms(s, "d", "e\n"), r"must have no control characters or line ends, got 'e\\n'"),
         (lambda s: remove_arms(s, "z"), "arm must be one of loop 'loop', got 'z'"),
         (lambda s: remove_arms(s, "a", "b"), "arms must leave one that the log has"),
         (lambda s: remove_arms(s, "a", fallback="b"), "fallback must be None"),

@@ -302,6 +302,13 @@ def test_a_loop_is_made_once_and_other_settings_are_refused(any_place: Place) ->
         assert len(service.loops.by_name) == 1
 
 
+def test_names_of_arms_are_of_one_line_where_a_loop_is_new(any_place: Place) -> None:
+    with opened(any_place) as service:
+        with pytest.raises(Refused, match=r"names of arms must have no control characters .* got 'b\\n'"):
+            create(service, arms=[Arm(name="a"), Arm(name="b\n"), Arm(name="c")])
+        assert not service.loops.by_name
+
+
 def test_rows_and_their_statistics_make_the_same_loop() -> None:
     rows = [("a", 1.0)] * 30 + [("a", 0.0)] * 20 + [("b", 1.0)] * 10 + [("b", 0.0)] * 20
     by_rows, by_counts = start_agent(spec_of(offline=None, rows=rows)), start_agent(spec_of())

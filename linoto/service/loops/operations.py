@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from linoto.core.cells import has_controls
 from linoto.core.decisions import Decision, NoSafeArm
 from linoto.core.hints import counted, nearest
 from linoto.core.kernels import NO_DRAWS
@@ -112,9 +113,18 @@ def check_new(loop: Loop) -> None:
     """Refuse what no new loop may be; one that an earlier version made goes on, without a promise."""
     if NAME.fullmatch(loop.name) is None:
         raise invalid(f"name must match {NAME.pattern}, got {loop.name!r}")
+    if loop.spec.features is None:  # else the file was refused
+        check_names(loop.arms.listed)
     refuted = loop.arms.why_refuted(loop.agent)
     if refuted:
         raise invalid(f"policy: {refuted}")
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse new arms whose names would move a terminal instead of being shown."""
+    for name in names:
+        if has_controls(name):
+            raise invalid(f"names of arms must have no control characters or line ends, got {name!r}")
 
 
 class Loops:
@@ -566,6 +576,7 @@ class Loops:
             return loop
         if known:
             raise Refused(409, "exists", f"arm {known[0].name!r} is or was one of loop {name!r}")
+        check_names([arm.name for arm in arms])
         added = [(arm.name, arm.features) for arm in arms]
         loop.arms.check_growth(loop.agent, added, loop.spec.redraws)
         self._change_arms(connection, loop, ArmsChanged(by=by, added=added))
