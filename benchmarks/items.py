@@ -44,7 +44,7 @@ def world(k: int, d: int, poor: bool, seed: int = 0) -> tuple[Any, linoto.Offlin
     means = actions @ theta / np.linalg.norm(theta)
     pulls = np.zeros(k, dtype=np.int64)
     np.add.at(pulls, rng.choice(k, 10) if poor else rng.integers(k, size=20_000), 100 if poor else 1)
-    sums = pulls * means + 0.3 * np.sqrt(pulls) * rng.standard_normal(k)
+    sums = pulls * means + 0.3 * np.sqrt(pulls) * rng.standard_normal(k) + 0.0  # -0 is another number
     return actions, linoto.Offline(pulls=pulls, reward_sums=sums), means
 
 

@@ -13,9 +13,11 @@ from linoto.core.arrays import Records, reader
 from linoto.core.coins import Coins, draw_coins
 from linoto.core.decisions import check_reward
 from linoto.core.kernels import State
+from linoto.core.lean import lean_copy
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.plain_python import run_once
 from linoto.core.rails import Rails, Values, settle
+from linoto.core.resting import Resting
 from linoto.core.shortlists import Shortlists
 from linoto.core.tickets import Ticket, Tickets
 from linoto.core.whitening import white_steps
@@ -40,7 +42,8 @@ class Running:
     def copied(self) -> Running:
         """The same, which stays as it is now; what is drawn from goes on."""
         held = self.held  # no round changes its actions
-        parts = {name: getattr(held, name).copy() for name in ("square", "vectors", "arms", "counts", "run")}
+        parts = {name: lean_copy(getattr(held, name)) for name in ("square", "vectors", "arms", "counts")}
+        parts["run"] = held.run.copy()
         return replace(
             self,
             held=held._replace(**parts),
@@ -65,6 +68,17 @@ class Running:
     @state.setter
     def state(self, state: State) -> None:
         self.held = state
+
+    @property
+    def resting(self) -> Resting | None:
+        """The rows of `held` that rest, if any do."""
+        return None if self.lists is None else self.lists.resting
+
+    @property
+    def all_present(self) -> bool:
+        """Whether it rests which arms were removed: none were."""
+        resting = self.resting
+        return resting is not None and resting.all_present
 
     @property
     def estimate(self) -> State:

@@ -88,6 +88,7 @@ def rows_left_out(state: State, params: np.void, gate: Gate, rule: Rule, *, own:
         *(() if run["coin_thrown"] and rule.states_chances else {"chance"}),
         *(() if kernels.keeps_recent(params) else kernels.MEMORY_ROWS),
         *(() if run["one_hot"] else {"place"}),
+        *(() if params["fallback"] == kernels.FROZEN_ARM else {"first_lcb"}),
         *(kernels.WHITENED_ROWS if run["whitened"] else ()),
         *(() if run["premium"] > 0 else kernels.PRACTICE_ROWS),
     }

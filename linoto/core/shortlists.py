@@ -13,10 +13,14 @@ import numpy.typing as npt
 from linoto.core import kernels
 from linoto.core.arrays import Records
 from linoto.core.kernels import Parts, State
+from linoto.core.lean import give_back
+from linoto.core.resting import Resting, give_scratch_back, known_sums, rest, wake
 from linoto.core.validation import MANY_ARMS
 
 HISTORY, OF_REFRESHES = ("steps", "gains", "refreshed"), ("renewed", "thetas", "roots")
 MADE_ANEW = ("long_rows", "short_rows", "fresh", "scratch")  # of the features, or for one call
+NOT_KEPT = (*MADE_ANEW, "known", "known_sums")  # what rests is stored in its place
+REST_AFTER = 32  # rewards since every arm was read: who reads them often lets nothing rest
 TOGETHER = 64  # arms that do so at a time: fewer take longer each, more let a round wait
 
 
@@ -36,13 +40,21 @@ class Sizes(NamedTuple):
         return min(self.short, max(long // 4, 1)), long, max(memory, 1)
 
 
+def stored_kind(array: npt.NDArray[Any]) -> np.dtype[Any]:
+    """The type in which an array of lists is stored: whole numbers take 8 bytes there, as in all versions."""
+    return np.dtype(np.int64) if array.dtype.kind == "i" else array.dtype
+
+
 class Shortlists:
     """The lists of one agent, and what arms outside of them have missed."""
 
     def __init__(self, state: State, sizes: tuple[int, int, int], parts: Parts) -> None:
         (d, k), self.books = state.actions.shape, parts[:2]  # the coin's and the ledger's
-        self.sizes, self.arrays = sizes, kernels.allocate_lists(k, d, *sizes[:2])
+        self.sizes = sizes
+        self.arrays = kernels.allocate_lists(k, d, *sizes[:2], state.actions.dtype.name)
         self.memory = sizes[2]
+        self.resting: Resting | None = None
+        self.chosen = 0  # how often the long list was chosen when scratch was last given back
         self.turn = 0  # arms before this one have repeated the first `memory` rewards
 
     @staticmethod
@@ -73,6 +85,12 @@ class Shortlists:
         p = params[0]
         return bool(p["explorer"] == kernels.THOMPSON or (p["gate"] == kernels.TOLERANCE and p["by_model"]))
 
+    @staticmethod
+    def scan(params: Records) -> bool:
+        """Whether all arms outside of a list may be looked at in one round, as `lists.scans` says."""
+        p = params[0]
+        return bool(p["explorer"] == kernels.THOMPSON or p["gate"] == kernels.TOLERANCE)
+
     @property
     def are_whole(self) -> bool:
         """Whether every decision looks at every arm: lists did not pay, and are to be tried again."""
@@ -92,6 +110,26 @@ class Shortlists:
         if self.arrays.book["steps"].item(0):
             kernels.list_settle(params, state, self.arrays, 0, state.actions.shape[1])
             self.forget(self.arrays.book["steps"].item(0))
+        if self.resting is not None:
+            wake(state, self.resting)
+            self.know(None)
+
+    def know(self, resting: Resting | None) -> None:
+        """What rests from now on."""
+        nothing = np.zeros(0, np.int64), np.zeros((2, 0))
+        arms, sums = nothing if resting is None else known_sums(resting)
+        self.resting, self.arrays = resting, self.arrays._replace(known=arms, known_sums=sums)
+
+    def spare_memory(self, params: Records, state: State) -> None:
+        """Let rows rest that rounds do not read, and give back what a choice of the long list has written."""
+        book = self.arrays.book
+        if self.resting is not None:
+            if book["chosen_long"].item(0) > self.chosen and not self.scan(params):
+                give_scratch_back(state)
+                self.chosen = book["chosen_long"].item(0)
+        elif book["steps"].item(0) >= REST_AFTER and not self.are_whole:
+            self.know(rest(params, state))
+            self.chosen = book["chosen_long"].item(0)
 
     def forget(self, steps: int) -> None:
         """Keep the first rewards no longer: every arm has repeated them."""
@@ -102,7 +140,10 @@ class Shortlists:
             for rows in (getattr(h, name) for name in names):
                 rows[:left] = rows[first : first + left].copy()
         h.refreshed[:kept][h.refreshed[:kept] >= 0] -= gone
-        np.maximum(h.stamps - steps, 0, out=h.stamps)  # those of the short list are written when they leave
+        if kept == 0:
+            give_back(h.stamps)
+        else:
+            np.maximum(h.stamps - steps, 0, out=h.stamps)  # the short list's are written when it is left
         book["steps"], book["refreshes"] = kept, refreshes - gone
 
     def take_turns(self, params: Records, state: State) -> None:
@@ -135,9 +176,10 @@ class Shortlists:
         kernels.list_settle(params, state, self.arrays, 0, 0)
         steps, refreshes = int(self.book["steps"]), int(self.book["refreshes"])
         lengths = dict.fromkeys(HISTORY, steps) | dict.fromkeys(OF_REFRESHES, refreshes)
-        kept = {name: array for name, array in self.arrays._asdict().items() if name not in MADE_ANEW}
+        kept = {name: array for name, array in self.arrays._asdict().items() if name not in NOT_KEPT}
         kept = {name: array[: lengths.get(name, len(array))] for name, array in kept.items()}
-        found = {f"lists.{name}": np.array(array) for name, array in kept.items()}
+        found = {f"lists.{name}": np.array(array, stored_kind(array)) for name, array in kept.items()}
+        found["lists.places"] -= 1  # as every version has stored them
         return found | {"lists.sizes": np.array(self.sizes), "lists.turn": np.array(self.turn)}
 
     @classmethod
@@ -149,12 +191,13 @@ class Shortlists:
         while len(room.steps) < len(arrays["lists.steps"]) or len(room.thetas) < len(arrays["lists.thetas"]):
             room = kernels.with_history(room)
         for name, array in room._asdict().items():
-            if name in MADE_ANEW:
+            if name in NOT_KEPT:
                 continue
             kept = arrays[f"lists.{name}"]
-            if kept.dtype != array.dtype or kept.shape[1:] != array.shape[1:] or len(kept) > len(array):
+            fits = kept.ndim == array.ndim and all(map(int.__le__, kept.shape, array.shape))
+            if kept.dtype != stored_kind(array) or not fits:
                 raise ValueError(f"snapshot must hold lists.{name} of {array.shape}, got {kept.shape}")
-            array[: len(kept)] = kept
+            array[tuple(map(slice, kept.shape))] = kept + 1 if name == "places" else kept
         for place, rows, count in (
             (kernels.LONG, room.long_rows, int(room.book["long"][0])),
             (kernels.SHORT, room.short_rows, int(room.book["short"][0])),
@@ -180,6 +223,7 @@ class Shortlists:
             self.make_room(params, state)
             return self.observe(params, state, *reward)
         self.take_turns(params, state)
+        self.spare_memory(params, state)
         return told
 
     def play(self, params: Records, state: State, *rounds: Any) -> tuple[int, int]:
@@ -189,6 +233,7 @@ class Shortlists:
             self.make_room(params, state)
             told = kernels.LISTS_GO_ON
         self.take_turns(params, state)
+        self.spare_memory(params, state)
         return int(count), int(told)
 
     def make_room(self, params: Records, state: State) -> None:

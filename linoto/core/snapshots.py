@@ -22,7 +22,7 @@ from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.default_gate import usual_share
 from linoto.core.doubling import Doubling, DoublingAgent
-from linoto.core.drivers.fixed import FixedArms, offline_of
+from linoto.core.drivers.fixed import FixedArms
 from linoto.core.drivers.metric_models import begin_models_of_arms, begin_models_of_rounds, stored_of
 from linoto.core.drivers.order import Order
 from linoto.core.drivers.questions import Features, Round, framed_in
@@ -47,6 +47,7 @@ from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import run_once
 from linoto.core.protocols import Composition, Policy
 from linoto.core.rails import Rails
+from linoto.core.resting import offline_of
 from linoto.core.running import Running
 from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, digest_of, lasting_rows
 from linoto.core.slices import slices_for, slicing
@@ -87,7 +88,7 @@ OLDER_ROWS = {  # format 1 held the rows by their place
     "counts": ("logged", "pending", "pending_mixture", "mixed", "allowed"),
 }
 SINCE = {"lost": 3}  # rows that came later, and the format that must hold them
-NOT_ALWAYS = kernels.SCRATCH | {"given"}  # rows that a snapshot may leave out
+NOT_ALWAYS = kernels.SCRATCH | {"given", "first_lcb"}  # rows that a snapshot may leave out
 ALWAYS_SHIFTED = {  # rows of every agent whose log may have moved
     *("log_gram", "log_root", "moved", "lift"),
     *(f"online_{name}" for name in kernels.ONLINE_ROWS - kernels.ARM_BOUND_ROWS - {"place"}),
@@ -248,6 +249,8 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
     needed = composition.gate.rows | (kernels.MEMORY_ROWS if windowed else set())
     if any(change.left is not None for change in changes):
         needed |= kernels.PRACTICE_ROWS
+    if composition.resolved_fallback() == "frozen":
+        needed |= {"first_lcb"}
     rows = by_name(arrays) if header["format"] == 1 else arrays
     state = restored_state(rows, header["format"], needed, shifted=composition.assumed.shift > 0)
     squares = arrays.get("reward_squares")
@@ -342,13 +345,17 @@ def restored_state(arrays: Arrays, format: int, special: Set[str], *, shifted: b
     units = units_of(arrays)
     more, whitened = "square.clicks" in arrays, "square.white_inverse" in arrays
     state = kernels.empty_state(actions.T, units, shifted, more, whitened)
-    may_lack = NOT_ALWAYS | kernels.WHITENED_ROWS if whitened else NOT_ALWAYS
+    may_lack = NOT_ALWAYS | (kernels.WHITENED_ROWS if whitened else set())
+    may_lack |= {"width"} if "lists.book" in arrays else set()
     for group, names in kernels.row_names(state).items():
         for index, name in enumerate(names):
             known = name in OLDER_ROWS[group] or SINCE.get(name, format + 1) <= format
             needed = name in special or (known and name not in may_lack) or name in ALWAYS_SHIFTED
-            if needed or f"{group}.{name}" in arrays:
+            unread = name == "first_lcb" and name not in special
+            if needed or (f"{group}.{name}" in arrays and not unread):
                 copy_exactly(f"{group}.{name}", arrays, getattr(state, group)[index])
+    if "arms.width" not in arrays:  # lists leave them out
+        np.sqrt(state.arms[kernels.VARIANCE], out=state.arms[kernels.WIDTH])
     copy_fields(arrays, state.run)
     state.run["one_hot"], state.run["whitened"] = units is not None, whitened
     state.run["restricted"] = not state.counts[kernels.ALLOWED].all()  # some were removed

@@ -193,7 +193,7 @@ def tiny_lists(kind: Kind) -> tuple[Records, State, kernels.Lists]:
     """The same with its lists, begun."""
     params, state = tiny_problem(PLAIN, kind)
     kernels.begin(params, state, *PLAIN[:5])
-    lists = kernels.allocate_lists(1, 1, 1, 1)
+    lists = kernels.allocate_lists(1, 1, 1, 1, kind.numbers)
     kernels.list_begin(params, state, lists, False)
     return params, state, lists
 

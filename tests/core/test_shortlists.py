@@ -441,7 +441,7 @@ def test_arms_catch_up_in_turn_once_the_history_is_long(name: str) -> None:
         assert lists is not None
         first = int(listed.rewards) - int(lists.book["steps"])  # rewards that are forgotten
         now = lists.arrays.stamps + first
-        repeated.append(int(np.maximum(now - before, 0)[lists.arrays.places < 0].sum()) if t else 0)
+        repeated.append(int(np.maximum(now - before, 0)[lists.arrays.places == 0].sum()) if t else 0)
         before, longest = np.maximum(now, before), max(longest, int(lists.book["steps"]))
     in_a_row = np.convolve(repeated, np.ones(500), mode="valid")
     assert in_a_row.max() <= 1.5 * 500 * 600 and longest <= 2 * lists.memory

@@ -31,6 +31,7 @@ from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.playing import Rounds, World, as_world, ask_in_world, check_rewards
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.rails import Rails, Values, share_of
+from linoto.core.resting import offline_of, pulls_of, stored_rows
 from linoto.core.running import Running
 from linoto.core.saving import digest_of, lasting_arrays, rows_left_out
 from linoto.core.tickets import Ticket
@@ -127,7 +128,7 @@ class FixedArms(Driver[Bools | None]):
     def as_arm(self, arm: Any, asked: Bools | None, name: str = "arm") -> int:
         counts = self.running.held.counts
         index = as_arm(arm, counts.shape[1], name)
-        if counts.item(kernels.ALLOWED, index) == 0:
+        if counts.item(kernels.ALLOWED, index) == 0 and not self.running.all_present:
             raise ValueError(f"arm must be one that is present, got {index}, which was removed")
         return index
 
@@ -223,6 +224,7 @@ class FixedArms(Driver[Bools | None]):
             arms=np.ascontiguousarray(held.arms[:, arms]),
             counts=np.ascontiguousarray(held.counts[:, arms]),
         )
+        alone.counts[kernels.ALLOWED] = 1  # or they would not be asked about
         place = -1 if proposal < 0 else int(np.searchsorted(arms, proposal))
         run["restricted"] = 1
         kernels.decide(running.params, alone, place, *self.parts)
@@ -625,13 +627,14 @@ class FixedArms(Driver[Bools | None]):
     @property
     def present(self) -> Bools:
         """(k,) the arms that can be played: all but those that were removed."""
-        return np.array(self.running.held.counts[kernels.ALLOWED] == 1)
+        return np.array((self.running.held.counts[kernels.ALLOWED] == 1) | self.running.all_present)
 
     def present_among(self, allowed: npt.ArrayLike) -> Bools:
         """(k,) the allowed arms that are present."""
         mask = as_mask(allowed, self.k)
-        listed = np.flatnonzero(mask)
-        mask[listed] = self.running.held.counts[kernels.ALLOWED, listed] == 1
+        if not self.running.all_present:
+            listed = np.flatnonzero(mask)
+            mask[listed] = self.running.held.counts[kernels.ALLOWED, listed] == 1
         if not mask.any():
             raise ValueError("allowed must hold an arm that is present, got only arms that were removed")
         return mask
@@ -663,8 +666,9 @@ class FixedArms(Driver[Bools | None]):
 
         `plays` (k,) are those of another schedule, which this agent was never told of.
         """
-        changed = self.running.run["premium"] > 0
-        logged = self.running.held.counts[kernels.PRACTICE_PULLS if changed else kernels.LOGGED]
+        held, changed = self.running.held, self.running.run["premium"] > 0
+        left = held.counts[kernels.PRACTICE_PULLS]
+        logged = left if changed else pulls_of(held, self.running.resting)
         mixed = self.mixture_plays if plays is None else as_counts("plays", plays)
         return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
 
@@ -730,7 +734,7 @@ class FixedArms(Driver[Bools | None]):
     @property
     def offline(self) -> Offline:
         """The log it was started from."""
-        return offline_of(self.running.held, self.reward_squares)
+        return offline_of(self.running.held, self.reward_squares, self.running.resting)
 
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
         (k, d), log, squares = self.first_shape, self.offline, self.reward_squares
@@ -754,6 +758,9 @@ class FixedArms(Driver[Bools | None]):
             return self.saved()
         lists = {} if running.lists is None else running.lists.saved(running.params, running.held)
         header, arrays = self.saved_of(running.held)
+        if running.lists is not None:
+            arrays |= stored_rows(running.held, running.resting)
+            del arrays["arms.width"]  # roots of variances
         k, d = self.first_shape
         if not self.first_arms:
             self.first_arms = digest_of(running.held.actions[:d, :k])
@@ -789,11 +796,3 @@ class FixedArms(Driver[Bools | None]):
     @property
     def scores_drawn(self) -> int:
         return self.k
-
-
-def offline_of(state: State, squares: Floats | None) -> Offline:
-    """The log that a state was started from, whose squares (k,) may be known."""
-    counts, arms = state.counts, state.arms
-    return Offline(
-        pulls=counts[kernels.LOGGED], reward_sums=arms[kernels.OFFLINE_SUMS], reward_squares=squares
-    )

@@ -116,7 +116,7 @@ def fall_back(params: Records, s: State, arm: int, shift: Part, model: Part) -> 
         if r.premium > 0.0:
             pulls, total, plays = s.counts[PRACTICE_PULLS], r.practised, r.turns
         r.fallback, r.fallback_source = most_behind(pulls, s.counts[MIXED], total, plays), FROM_MIXTURE
-    if r.fallback >= 0 and s.counts[ALLOWED, r.fallback] == 0:
+    if r.restricted == 1 and r.fallback >= 0 and s.counts[ALLOWED, r.fallback] == 0:
         r.fallback = -1
 
 

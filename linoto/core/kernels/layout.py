@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.lean import lean_zeros
 from linoto.core.one_hot import OneHotArms, dense, find_one_hot
 from linoto.core.slices import slices_for
 
@@ -362,6 +363,7 @@ OFFSETS = np.array([0.0, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0])
 ROUNDED = 1e-15  # of a variance made from V^-1, relative to its largest entry and to the condition of V
 BLOCK = 256  # arms that are measured together, so that their features stay in the cache
 LISTS_GO_ON, LISTS_END, LISTS_FULL, HISTORY_FULL = range(4)
+BEYOND_CACHE = 2**22  # features of all arms, from which on a round waits for memory
 MOST_TRIED = 256  # arms that are looked at one by one in a decision before lists end
 
 
@@ -451,7 +453,7 @@ class Lists(NamedTuple):
 
     book: Records  # (1,) of LISTS
     members: Ints  # (3, long) the arms of each list, and in order those that are never left out
-    places: Ints  # (k,) in the short list; -1: not there
+    places: Ints  # (k,) one more than the place in the short list; 0: not there
     stamps: Ints  # (k,) up to which reward of the history the rows of an arm are those of plain rounds
     permanent: Ints  # (k,) 1: never left out
     widths: Floats  # (k,) |a| in V^-1 when the long list was chosen
@@ -470,25 +472,30 @@ class Lists(NamedTuple):
     renewed: Ints  # (m, 2) the first of those arms, and where they end
     thetas: Floats  # (m, d) theta then
     roots: Floats  # (m, d, d) R'^-1 then
+    known: Ints  # (n,) in order, the arms with rewards while the rows of those rest; (0,) while they do not
+    known_sums: Floats  # (2, n) how many rewards they have, and their sum
 
 
-def allocate_lists(k: int, d: int, short: int, long: int) -> Lists:
-    """Room for lists that may grow to four times these sizes, and for some history; `list_begin` fills it."""
-    wide, narrow = min(4 * long, k), min(4 * short, k)
+def allocate_lists(k: int, d: int, short: int, long: int, numbers: str = "float64") -> Lists:
+    """Room for lists that may grow to 4 and 16 times that, and for some history; `list_begin` fills it.
+
+    `numbers`: the type of the features.
+    """
+    wide, narrow = min(4 * long, k), min(16 * short, k)
     book = np.zeros(1, dtype=LISTS)
     book["long_size"], book["short_size"], book["least_size"] = min(long, k), min(short, k), short // 4
     return Lists(
         book=book,
-        members=np.zeros((3, wide), dtype=np.int64),
-        places=np.zeros(k, dtype=np.int64),
-        stamps=np.zeros(k, dtype=np.int64),
-        permanent=np.zeros(k, dtype=np.int64),
-        widths=np.zeros(k),
-        lengths=np.zeros(k),
-        long_rows=np.zeros((d, wide)),
-        short_rows=np.zeros((d, narrow)),
-        short=np.zeros((6, narrow)),
-        fresh=np.zeros((3, wide)),
+        members=lean_zeros((3, wide), np.int64),
+        places=lean_zeros((k,), np.int32),
+        stamps=lean_zeros((k,), np.int32),
+        permanent=lean_zeros((k,), np.int8),
+        widths=lean_zeros((k,)),
+        lengths=lean_zeros((k,)),
+        long_rows=lean_zeros((d, wide), numbers),
+        short_rows=lean_zeros((d, narrow)),
+        short=lean_zeros((6, narrow)),
+        fresh=lean_zeros((3, wide)),
         bounds=np.zeros((2, 2, OFFSETS.size)),
         anchors=np.zeros((2, d)),
         squares=np.zeros((2, 2, d, d)),
@@ -499,6 +506,8 @@ def allocate_lists(k: int, d: int, short: int, long: int) -> Lists:
         renewed=np.zeros((4, 2), dtype=np.int64),
         thetas=np.zeros((4, d)),
         roots=np.zeros((4, d, d)),
+        known=np.zeros(0, dtype=np.int64),
+        known_sums=np.zeros((2, 0)),
     )
 
 
@@ -580,8 +589,8 @@ def empty_state(
         actions=features_of(actions) if units is None else np.array(units.scales[None, :]),
         square=np.zeros((squares + more + whitened, d if units is None else 1, d)),
         vectors=np.zeros((states * len(VECTOR_ROWS) + more, d)),
-        arms=np.zeros((rows + d * whitened, k)),
-        counts=np.zeros((len(COUNT_ROWS), k), dtype=np.int64),
+        arms=lean_zeros((rows + d * whitened, k)),
+        counts=lean_zeros((len(COUNT_ROWS), k), np.int64),
         run=np.zeros(states, dtype=RUN),
     )
     state.run["whitened"] = whitened

@@ -171,7 +171,8 @@ def begin(
         gather_sums(p, s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     raise_bounds(p, s, shift)
-    copy(s.arms[LCB], s.arms[FIRST_LCB])
+    if p.fallback == FROZEN_ARM:  # nobody else reads them
+        copy(s.arms[LCB], s.arms[FIRST_LCB])
     r.scorings = 0
     if extras is not None:
         keep_scores(p, s, shift)

@@ -37,6 +37,7 @@ from linoto.core.kernels.layout import (
     AFFORDABLE,
     AGGREGATE,
     ALLOWED,
+    BEYOND_CACHE,
     BLOCK,
     BUDGET,
     CROSS,
@@ -124,9 +125,9 @@ Terms = tuple[float, float, float, float]  # of `excess_terms`
 @inner
 def top_of(s: State, h: Lists, row: int) -> int:
     """The place of the largest value in the short list, of equal ones that of the smallest arm; -1: none."""
-    values, arms, top = h.short[row], h.members[SHORT], -1
+    values, arms, top, some = h.short[row], h.members[SHORT], -1, s.run[0].restricted == 1
     for j in range(h.book[0].short):
-        if s.counts[ALLOWED, arms[j]] == 0:
+        if some and s.counts[ALLOWED, arms[j]] == 0:
             continue
         if top < 0 or values[j] > values[top] or (values[j] == values[top] and arms[j] < arms[top]):
             top = j
@@ -287,7 +288,8 @@ def bound_rows(
             score[j] += bonus * sqrt(width * width + margin)
     for j in range(begin, end):
         arm = j if level == 0 else h.members[LONG, j]
-        if s.counts[ALLOWED, arm] == 0 or h.places[arm] >= 0 or (gated and room[j] <= 0.0):
+        barred = r.restricted == 1 and s.counts[ALLOWED, arm] == 0
+        if barred or h.places[arm] > 0 or (gated and room[j] <= 0.0):
             score[j] = -inf
 
 
@@ -392,7 +394,6 @@ def list_begin(params: Records, s: State, h: Lists, whole: bool) -> int:
     b.work, b.patience = 0.0, 1
     b.begun = s.run[0].rewards
     b.chosen[0] = b.chosen[1] = -1
-    h.places[:] = -1
     b.permanents = 0
     if p.explorer == THOMPSON:  # nobody else reads them
         square_lengths(s, h.lengths)
@@ -403,7 +404,7 @@ def list_begin(params: Records, s: State, h: Lists, whole: bool) -> int:
             h.permanent[a], h.members[PERMANENT, b.permanents] = 1, a
             b.permanents += 1
     b.leader = pessimistic(s, s.arms[LCB])
-    b.frozen = pessimistic(s, s.arms[FIRST_LCB])
+    b.frozen = pessimistic(s, s.arms[FIRST_LCB]) if p.fallback == FROZEN_ARM else -1
     if whole:
         for i in range(b.permanents):
             enter(s, h, h.members[PERMANENT, i])
@@ -437,9 +438,9 @@ def enter(s: State, h: Lists, arm: int) -> None:
             h.long_rows[row, i] = s.actions[row, arm]
         b.long += 1
     j = b.short
-    h.places[arm], h.members[SHORT, j] = j, arm
+    h.places[arm], h.members[SHORT, j] = j + 1, arm
     h.short[S_MEAN, j], h.short[S_VARIANCE, j] = s.arms[MEAN, arm], s.arms[VARIANCE, arm]
-    h.short[S_WIDTH, j], h.short[S_LCB, j] = s.arms[WIDTH, arm], s.arms[LCB, arm]
+    h.short[S_WIDTH, j], h.short[S_LCB, j] = sqrt(s.arms[VARIANCE, arm]), s.arms[LCB, arm]
     for row in range(h.short_rows.shape[0]):
         h.short_rows[row, j] = s.actions[row, arm]
     b.short += 1
@@ -453,9 +454,9 @@ def keep_for_good(p: Any, s: State, h: Lists, arm: int) -> bool:
     if h.permanent[arm] == 1:
         return True
     full = b.short == h.short.shape[1] or b.long == h.fresh.shape[1]
-    if b.permanents == h.short.shape[1] or (h.places[arm] < 0 and full):
+    if b.permanents == h.short.shape[1] or (h.places[arm] == 0 and full):
         return False
-    if h.places[arm] < 0:
+    if h.places[arm] == 0:
         enter(s, h, arm)
     i = b.permanents
     while i > 0 and members[i - 1] > arm:
@@ -474,7 +475,7 @@ def sum_over_permanent(s: State, h: Lists, row: int, by: int) -> float:
     fours = weights.size - weights.size % 4
     for i in range(h.book[0].permanents):
         arm = h.members[PERMANENT, i]
-        part, lane = weights[arm] * values[h.places[arm]], arm % 4 if arm < fours else 0
+        part, lane = weights[arm] * values[h.places[arm] - 1], arm % 4 if arm < fours else 0
         if lane == 0:
             s0 += part
         elif lane == 1:
@@ -528,7 +529,8 @@ def affordable_top(p: Any, s: State, h: Lists, terms: Terms) -> int:
     for j in range(b.short):
         other, score = h.members[SHORT, j], h.short[S_SCORE, j]
         now = h.short[S_MEAN, j], h.short[S_VARIANCE, j], h.short[S_WIDTH, j]
-        if s.counts[ALLOWED, other] == 0 or not excess_room(p, r, terms, now, cross[j]) > 0.0:
+        barred = r.restricted == 1 and s.counts[ALLOWED, other] == 0
+        if barred or not excess_room(p, r, terms, now, cross[j]) > 0.0:
             continue
         if score > value or (score == value and other < arm):
             arm, value = other, score
@@ -639,6 +641,20 @@ def update_short(s: State, h: Lists, gain: float, shrink: float) -> None:
     b.work += b.short
 
 
+@inner
+def recall(s: State, h: Lists, arm: int) -> None:
+    """The rewards of an arm so far into its rows, where these rest."""
+    low, high = 0, h.known.size
+    while low < high:
+        middle = (low + high) // 2
+        if h.known[middle] < arm:
+            low = middle + 1
+        else:
+            high = middle
+    if low < h.known.size and h.known[low] == arm and s.arms[SEEN, arm] == 0.0:
+        s.arms[SEEN, arm], s.arms[SUMS, arm] = h.known_sums[0, low], h.known_sums[1, low]
+
+
 @compiled
 def list_observe(
     params: Records,
@@ -663,6 +679,7 @@ def list_observe(
         return HISTORY_FULL
     full = not played and list_commit(params, s, h, arm, mixture, coin, ledger) == LISTS_END
     mean, variance, _ = numbers_of(p, s, h, arm)
+    recall(s, h, arm)
     s.arms[SEEN, arm] += 1.0
     s.arms[SUMS, arm] += reward
     x, image, unsure = s.vectors[WORK], h.scratch[IMAGE], variance_error(s)
@@ -710,9 +727,14 @@ def list_observe(
 def pays(p: Any, s: State, h: Lists) -> bool:
     """Whether lists have touched few arms since they began; what they cost at first is extra.
 
-    A draw makes a plain round twice as long, so that a look at every arm may pay.
+    A draw makes a plain round twice as long, and features beyond the cache three times: then a look at every
+    arm may pay, since it takes what arms have missed block by block.
     """
-    b, (d, k), share = h.book[0], s.actions.shape, 1.0 if p.explorer == THOMPSON else 0.125
+    b, (d, k), share = h.book[0], s.actions.shape, 0.125
+    if p.explorer == THOMPSON:
+        share = 1.0
+    elif k * d >= BEYOND_CACHE:
+        share = 1.25
     return bool(b.work <= k * (d + 16.0 + share * (s.run[0].rewards - b.begun)))
 
 

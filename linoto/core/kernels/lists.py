@@ -68,12 +68,12 @@ def raised(lcb: float, mean: float, bonus: float, width: float) -> float:
 @inner
 def catch_up(p: Any, s: State, h: Lists, arm: int) -> None:
     """Repeat for one arm what it has missed, with the bits of plain rounds: O(d) a reward."""
-    b, place = h.book[0], h.places[arm]
-    if place >= 0 or h.stamps[arm] == b.steps:
+    b = h.book[0]
+    if h.places[arm] > 0 or h.stamps[arm] == b.steps:
         return
     d = s.vectors.shape[1]
     mean, variance, lcb = s.arms[MEAN, arm], s.arms[VARIANCE, arm], s.arms[LCB, arm]
-    width = s.arms[WIDTH, arm]
+    width = 0.0
     b.work += b.steps - h.stamps[arm]
     for t in range(h.stamps[arm], b.steps):
         anew = h.refreshed[t]
@@ -100,17 +100,17 @@ def catch_up(p: Any, s: State, h: Lists, arm: int) -> None:
 def numbers_of(p: Any, s: State, h: Lists, arm: int) -> tuple[float, float, float]:
     """Mean, variance and width of an arm, with the bits of plain rounds."""
     catch_up(p, s, h, arm)
-    j = h.places[arm]
+    j = h.places[arm] - 1
     if j >= 0:
         return h.short[S_MEAN, j], h.short[S_VARIANCE, j], h.short[S_WIDTH, j]
-    return s.arms[MEAN, arm], s.arms[VARIANCE, arm], s.arms[WIDTH, arm]
+    return s.arms[MEAN, arm], s.arms[VARIANCE, arm], sqrt(s.arms[VARIANCE, arm])
 
 
 @inner
 def lcb_of(p: Any, s: State, h: Lists, arm: int) -> float:
     """The best lower bound of an arm so far."""
     catch_up(p, s, h, arm)
-    j = h.places[arm]
+    j = h.places[arm] - 1
     return float(h.short[S_LCB, j] if j >= 0 else s.arms[LCB, arm])
 
 
@@ -440,9 +440,9 @@ def choose_short(p: Any, s: State, h: Lists) -> bool:
     for j in range(b.short):
         arm = h.members[SHORT, j]
         catch_up(p, s, h, arm)
-        h.places[arm] = j
+        h.places[arm] = j + 1
         h.short[S_MEAN, j], h.short[S_VARIANCE, j] = s.arms[MEAN, arm], s.arms[VARIANCE, arm]
-        h.short[S_WIDTH, j], h.short[S_LCB, j] = s.arms[WIDTH, arm], s.arms[LCB, arm]
+        h.short[S_WIDTH, j], h.short[S_LCB, j] = sqrt(s.arms[VARIANCE, arm]), s.arms[LCB, arm]
     return True
 
 
@@ -452,7 +452,7 @@ def choose_anew(p: Any, s: State, h: Lists, level: int) -> bool:
     b = h.book[0]
     write_back(s, h)
     for j in range(b.short):
-        h.places[h.members[SHORT, j]] = -1
+        h.places[h.members[SHORT, j]] = 0
     b.short = 0
     if b.chosen[level] == s.run[0].rewards + 1:
         if level == 0:
