@@ -127,17 +127,21 @@ def interrupts() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interrupts")
 def test_after_an_interrupt_the_calls_that_have_started_are_finished_and_handed_out() -> None:
-    started = []
+    """It comes when two results were handed out and the third is waited for, however slow the machine is."""
+    started, found = list[int](), list[int]()
+    here = threading.main_thread().ident
+    assert here is not None
 
     def slow(i: int) -> int:
         started.append(i)
-        time.sleep(0.2)
+        while i >= 2 and len(found) < 2:
+            time.sleep(0.005)
+        time.sleep(0.1)
+        if i == 2:
+            signal.pthread_kill(here, signal.SIGINT)
+            time.sleep(0.1)
         return i
 
-    found = []
-    here = threading.main_thread().ident
-    timer = threading.Timer(0.3, signal.pthread_kill, (here, signal.SIGINT))  # while it waits for results
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
         for result in map_cells(slow, range(100), engine=Engine(jobs=2)):
             found.append(result)
@@ -162,10 +166,22 @@ def two_processes() -> Iterator[Engine]:
     POOLS.pop((os.getpid(), 2)).shutdown()
 
 
-def test_processes_give_the_bits_of_a_single_one_and_stay_for_the_next_sweep(two_processes: Engine) -> None:
+def pid_when_two_are_there(_: int, folder: Path, home: int) -> int:
+    """That of this process, as soon as a second one has come too, which may take it longer to start."""
+    end = time.monotonic() + 120
+    (folder / str(os.getpid())).touch()
+    while os.getpid() != home and len(list(folder.iterdir())) < 3 and time.monotonic() < end:
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def test_processes_give_the_bits_of_a_single_one_and_stay_for_the_next_sweep(
+    two_processes: Engine, tmp_path: Path
+) -> None:
     found = reduce_offline([partial(part, i) for i in range(PARTS)], engine=two_processes)
     assert bits(found) == bits(one_by_one())
-    first, *others = map_cells(pid_of, range(20), engine=two_processes)
+    meet = partial(pid_when_two_are_there, folder=tmp_path, home=os.getpid())
+    first, *others = map_cells(meet, range(20), engine=two_processes)
     assert first == os.getpid()  # what it compiles, the others load
     assert os.getpid() not in others and len(set(others)) == 2
     assert set([*map_cells(pid_of, range(20), engine=two_processes)][1:]) <= set(others)

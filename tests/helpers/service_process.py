@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -31,10 +32,23 @@ TOLERANT = linoto.Gated(
 )
 
 
+HELD: deque[int] = deque()  # the descriptors of sockets
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody else is given for as long as a test lasts, also while its server is restarted.
+
+    One that was merely free a moment ago is given to one of 14,000 who ask for any, and the servers of other
+    tests do all the time. A socket that is bound and does not listen keeps it; a server can still have it.
+    """
+    if len(HELD) == 50:  # more than a test asks for
+        os.close(HELD.popleft())
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        HELD.append(bound.detach())
+    return port
 
 
 class Server:

@@ -202,7 +202,9 @@ def test_a_burst_beyond_the_limit_is_answered_to_the_last() -> None:
     ],
 )
 def test_what_is_too_slow_or_too_long_is_refused_and_closed(sent: bytes, status: int, why: str) -> None:
-    with listening(head=0.3, body=0.3) as port, connect(port, sent) as raw:
+    """There is a limit of time only where it must be met: a busy machine is slow to send as well."""
+    slow: dict[str, Any] = {"head": 0.3, "body": 0.3} if status in (0, 408) else {}
+    with listening(**slow) as port, connect(port, sent) as raw:
         found, said = answer(raw)
         assert found == status and (said is None or said["error"]["code"] == why)
 
@@ -226,10 +228,10 @@ def test_bytes_that_trickle_do_not_buy_time() -> None:
 def test_a_long_body_has_as_much_time_as_its_bytes_need() -> None:
     """Each 64 KiB is worth a second, so a body that keeps coming is not cut off."""
     with listening(body=0.3) as port, connect(port) as raw:
-        raw.sendall(HEAD + b"content-length: 600000\r\n\r\n")
+        raw.sendall(HEAD + b"content-length: 600000\r\n\r\n" + b"x" * 300_000)
         for _ in range(6):
-            raw.sendall(b"x" * 100_000)
             time.sleep(0.1)
+            raw.sendall(b"x" * 50_000)
         assert raw.recv(65_536).startswith(b"HTTP/1.1 200 ")
 
 

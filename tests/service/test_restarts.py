@@ -21,7 +21,7 @@ from helpers.service_process import Server, free_port, served
 
 from linoto.client import Client
 from linoto.service.server import run
-from linoto.service.sockets import inherited
+from linoto.service.sockets import bind, inherited
 from linoto.service.tls import Tls
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
@@ -74,6 +74,15 @@ def check_books(server: Server, done: list[str]) -> None:
     assert len(set(done)) == len(done)
     told = ask(server, "GET", "/v1/loops/loop")[1]
     assert (told["decisions"], told["rewards"], told["pending"]) == (len(done), len(done), 0)
+
+
+def test_the_port_of_a_test_is_given_to_its_servers_and_to_nobody_else() -> None:
+    port = free_port()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+    for _ in range(2):
+        with bind("127.0.0.1", port) as bound:
+            bound.listen()
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])

@@ -31,7 +31,7 @@ from linoto.service.storage.places import Address
 from linoto.service.web.peers import Answer
 from linoto.service.web.shared import HAS, is_whole
 
-PATIENCE = 30.0  # seconds after which a test gives up
+PATIENCE = 120.0  # seconds after which a test gives up
 
 
 @pytest.fixture

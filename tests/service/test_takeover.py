@@ -21,7 +21,7 @@ from linoto.service.maintenance import check
 from linoto.service.storage.places import Address
 from linoto.service.storage.postgres_servers import LEASE
 
-PATIENCE = 60.0  # seconds after which a test gives up; how long a takeover takes is measured elsewhere
+PATIENCE = 120.0  # seconds after which a test gives up; how long a takeover takes is measured elsewhere
 
 
 @pytest.fixture
