@@ -26,7 +26,7 @@ from linoto.service.maintenance import check
 from linoto.service.server import Service, open_service
 from linoto.service.storage.connection import Connection
 from linoto.service.storage.database import open_database
-from linoto.service.storage.parts import PARTS, View
+from linoto.service.storage.parts import PARTS, View, part_of
 from linoto.service.storage.places import Address
 from linoto.service.web.peers import Answer
 from linoto.service.web.shared import HAS, is_whole
@@ -127,6 +127,47 @@ def test_a_loop_that_is_read_while_another_job_is_undone_has_no_gap_in_its_log(a
             made = await second.store.write(lambda c: second.loops.decide(c, "loop", key="b"))
             assert made.number == 2
         assert list(check(address))[1].startswith("loop: 2 events,")
+
+    run(work())
+
+
+async def ask(service: Service, name: str, key: str) -> int:
+    """As a request does, which names its key before."""
+    made = await service.store.write(lambda c: service.loops.decide(c, name, key=key), [(name, key)])
+    return made.number
+
+
+async def until_new_keys_are_known(service: Service, name: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not service.store._engine.knows([(name, "nobody uses this one")]):
+        assert time.monotonic() < end, "it did not happen"
+        await service.store.write(lambda _: None, [(name, "nobody uses this one")])
+        await asyncio.sleep(0.02)
+
+
+def test_a_key_that_was_used_at_another_server_is_not_new_when_the_loop_comes_back(address: Address) -> None:
+    """The session of the first one lasts, and what it knew of keys is older than what the second did."""
+    name = next(name for name in "abcdefgh" if part_of(name) >= PARTS // 2)  # the second begins with those
+
+    async def work() -> None:
+        async with joined(address, 1, begin=True) as (first,):
+            await create(first, name)
+            made = [await ask(first, name, "a")]
+            await until_new_keys_are_known(first, name)
+            async with joined(address, 2) as (second,):
+                await first.spread._release(sorted(first.spread.served))
+                assert not first.store._engine.knows([(name, "b")])
+                await spread_until(lambda: part_of(name) in second.spread.served, [second])
+                made.append(await ask(second, name, "b"))
+                assert await ask(second, name, "a") == made[0]
+                await until_new_keys_are_known(second, name)
+                made.append(await ask(second, name, "c"))
+                with pytest.raises(Refused):
+                    await ask(first, name, "c")
+            await spread_until(lambda: served(first) == PARTS, [first])
+            assert [await ask(first, name, key) for key in "abc"] == made == [1, 2, 3]
+            await until_new_keys_are_known(first, name)
+            assert [await ask(first, name, key) for key in "abcd"] == [*made, 4]
 
     run(work())
 

@@ -158,6 +158,10 @@ class Engine(Protocol):
         """Let others have these parts, when the transaction is committed."""
         ...
 
+    def knows(self, keys: Keys) -> bool:
+        """Whether a transaction that looks these up can begin without waiting; a hint."""
+        ...
+
     def retire(self) -> None:
         """Tell the others that this server is about to end, when the transaction is committed."""
         ...

@@ -31,8 +31,9 @@ from linoto.service.storage.connection import (
     Table,
 )
 from linoto.service.storage.last_events import LastEvents
-from linoto.service.storage.parts import View
+from linoto.service.storage.parts import View, part_of
 from linoto.service.storage.places import Address
+from linoto.service.storage.postgres_keys import NewKeys
 from linoto.service.storage.postgres_servers import LEASE, Candidate, Lease
 from linoto.service.storage.postgres_sessions import Raw, may_pass, one_line, open_session
 from linoto.service.storage.schema import SECRET_BYTES
@@ -66,8 +67,9 @@ class ServerConnection:
     """A session of PostgreSQL, opened again where it was lost; rows that are appended are written at once.
 
     Each statement waits for the network. So what is appended is kept until a statement has to see it, or the
-    transaction ends; and keys that are known to be needed are looked up when it begins. Only one server
-    writes to a loop, and its commit fails where another did: what was looked up stays true.
+    transaction ends; and keys that are known to be needed are looked up when it begins, unless they are
+    surely new. Only one server writes to a loop, and its commit fails where another did: what was looked up
+    stays true.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class ServerConnection:
         self._giving: set[int] = set()  # those that others may have, if a commit was done that failed
         self._kept = LastEvents()
         self._names = count()
+        self._new_keys = NewKeys(address)
         self._forget()
         self._raw = self._connect()
 
@@ -103,6 +106,7 @@ class ServerConnection:
     # -- sessions
 
     def _connect(self) -> Raw:
+        self._new_keys.forget()
         raw = open_session(self.address, readonly=self._readonly, hasty=self._hasty)
         try:
             if self._owner or self._shared:
@@ -251,6 +255,7 @@ class ServerConnection:
         elif table == "decisions" and row[4] is not None:
             assert self._last is not None and self._last[:2] == (row[0], row[2])
             self._known[row[0], row[4]] = row[1], self._last[3]
+            self._new_keys.add(row[0], row[4])
         self._appended[table].append(row)
         self.total_changes += 1
 
@@ -261,6 +266,7 @@ class ServerConnection:
         try:
             raw.execute(own_sql.APPEND.encode(), documents, prepare=True)
         except psycopg.IntegrityError as error:
+            self._new_keys.forget()
             raise OSError(f"another server has written to {self.address}: {one_line(error)}") from error
         for rows in self._appended.values():
             rows.clear()
@@ -276,13 +282,36 @@ class ServerConnection:
     def begin(self, keys: Keys = ()) -> None:
         """Look keys up; the transaction itself begins with the first statement, if there is one."""
         self._forget()
-        raw, asked = self._session(), {pair for pair in keys if "\0" not in pair[1]}
+        raw, asked = self._session(), set[tuple[str, str]]()
+        self._new_keys.settle()
+        for name, key in keys:
+            if (new := self._new_keys.find_new(name, key)) is not None:
+                self._known[new, key] = NEVER
+            elif "\0" not in key:
+                asked.add((name, key))
         if asked:
-            names, wanted = map(list, zip(*asked, strict=True))
-            found = raw.execute(own_sql.LOOK_UP.encode(), (names, wanted), prepare=True)
-            for loop, key, number, body in found:
-                self._known[loop, key] = NEVER if number is None else (number, body)
+            self._look_up(raw, asked)
         self._open = True
+
+    def _look_up(self, raw: Raw, asked: Set[tuple[str, str]]) -> None:
+        """What these keys got; next time it is known without asking which of a loop are new."""
+        names, wanted = map(list, zip(*asked, strict=True))
+        for name, loop, key, number, body in raw.execute(
+            own_sql.LOOK_UP.encode(), (names, wanted), prepare=True
+        ):
+            self._known[loop, key] = NEVER if number is None else (number, body)
+            if self._new_keys.wants(name) and self._writes_to(name):
+                server = raw.execute(own_sql.WHICH_SERVER.encode()).fetchone()
+                assert server is not None
+                self._new_keys.scan(name, loop, server)
+
+    def _writes_to(self, name: str) -> bool:
+        """Whether nobody else writes to the loop of this name while the session lasts."""
+        return self._owner or part_of(name) in self.held & self._locked
+
+    def knows(self, keys: Keys) -> bool:
+        """Whether all of these are surely new; as soon as a transaction begins it may be otherwise."""
+        return all(self._new_keys.find_new(name, key) is not None for name, key in keys)
 
     def commit(self) -> None:
         """On disk when this returns; where the session is lost meanwhile, whether it is."""
@@ -300,6 +329,8 @@ class ServerConnection:
         self._kept.keep(self._events)
         self.held = (self.held | (self._taking & self._locked)) - self._leaving
         self._giving -= self._leaving | self._taking
+        if self._leaving:
+            self._new_keys.keep(self._writes_to)
         self._forget()
         self._unlock(self._locked - self.held)
 
@@ -412,6 +443,7 @@ class ServerConnection:
 
     def close(self) -> None:
         """End the session."""
+        self._new_keys.forget()
         self._raw.close()
 
     # -- opening
@@ -531,6 +563,10 @@ class DatabaseServer:
     def give_up(self, parts: list[int]) -> None:
         """Let others have these, with the transaction."""
         self.connection.give_up(parts)
+
+    def knows(self, keys: Keys) -> bool:
+        """Whether no key has to be looked up."""
+        return self.connection.knows(keys)
 
     def retire(self) -> None:
         """Let others have all, bit by bit, with the transaction."""

@@ -250,13 +250,23 @@ HASTE = """
 SELECT set_config('lock_timeout', '1s', false) WHERE current_setting('lock_timeout') = '0'
 """
 
-# What every key of a batch got: (loop, key, number, body), without number and body where it got nothing.
+# What every key of a batch got: (name, loop, key, number, body), without the last two where it got nothing.
 LOOK_UP = """
-SELECT l.id, asked.key, d.number, e.body
+SELECT l.name, l.id, asked.key, d.number, e.body
 FROM unnest($1::text[], $2::text[]) AS asked (name, key) JOIN loops l ON l.name = asked.name
 LEFT JOIN decisions d ON d.loop = l.id AND d.key = asked.key
 LEFT JOIN events e ON e.loop = d.loop AND e.seq = d.seq
 """
+
+# The first bits of the hash of each key of the next decisions, the number of the last one, and how many.
+KEY_HASHES = """
+SELECT string_agg(substr(sha256(convert_to(key, 'UTF8')), 1, 8), ''), max(number), count(*)
+FROM (SELECT number, key FROM decisions WHERE loop = $1 AND number > $2 ORDER BY number LIMIT $3) AS page
+"""
+NUMBERS = """
+SELECT coalesce(min(number), 1), coalesce(max(number), 0) FROM decisions WHERE loop = $1
+"""
+WHICH_SERVER = "SELECT pg_postmaster_start_time()"  # a replica that takes its place has another one
 
 # All that a batch appends, from four documents: a third of the time of a statement for each row.
 APPEND = """

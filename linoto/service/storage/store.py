@@ -310,7 +310,9 @@ class Store:
 
     def _waits_for_network(self, batch: list[QueuedJob[Any]]) -> bool:
         """Whether something has to be read before a batch runs: else nobody waits for another thread."""
-        return self._memory_ahead or self._engine.cut or any(queued.keys for queued in batch)
+        if self._memory_ahead or self._engine.cut:
+            return True
+        return not all(self._engine.knows(queued.keys) for queued in batch)
 
     def _open(self, batch: list[QueuedJob[Any]]) -> Exception | None:
         """Begin a transaction, with all that a batch looks up; an error is given to every job of it."""
