@@ -109,6 +109,8 @@ def read_json(path: Path) -> Mapping[str, Any]:
         raise ValueError("it is not valid JSON: it must be UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not valid JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("it is not valid JSON: it is nested too deeply") from None
     if not isinstance(data, dict):
         raise ValueError(f"it must be a JSON object, got {type(data).__name__}")
     return data

@@ -293,7 +293,12 @@ def needed_columns(wanted: Wanted, names: Sequence[str], where: str) -> list[str
     """The columns that will be read, each once: refuse what is not there, or has a name of DuckDB's own."""
     check_columns(wanted or {}, names, where)
     needed = list(dict.fromkeys(names if wanted is None else wanted.values()))
+    seen: dict[str, str] = {}  # SQL knows no case
     for name in needed:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            both = f"{other!r} and {name!r}"
+            raise ValueError(f"{where} must have names of columns that differ in more than case, got {both}")
         if name.lower() in (ROW_NUMBER, ORIGINAL_ROW):
             raise ValueError(f"{where} must have another name for its column {name!r}, which is taken")
     return needed
@@ -426,8 +431,10 @@ def copy_csv(
     connection: Connection, path: Path, header: Header, needed: Sequence[str], copy: Path
 ) -> tuple[int, int, str]:
     """Copy these columns; how many rows were rejected, the line of the first, and why."""
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.names)
-    query = f"""SELECT {listed(needed)} FROM read_csv({literal(escape_glob(path))},
+    columns = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(header.names)))  # r and R are one to it
+    place_of = {name: place for place, name in enumerate(header.names)}
+    parts = ", ".join(f"c{place_of[name]} AS {quoted(name)}" for name in needed)
+    query = f"""SELECT {parts} FROM read_csv({literal(escape_glob(path))},
         auto_detect=false, header=true, delim={literal(header.delimiter)}, quote='"', escape='"', nullstr='',
         columns={{{columns}}}, hive_partitioning=false, ignore_errors=true,
         store_rejects=true, rejects_limit=0)"""

@@ -22,7 +22,7 @@ def check_columns(wanted: Mapping[str, str], names: Sequence[str], where: str) -
         if name not in names:
             if not isinstance(name, str):
                 raise ValueError(f"{role} must be the name of a column as text, got {name!r}")
-            hint = nearest(name, names) or f": it has {', '.join(map(repr, names[:20]))}"
+            hint = nearest(name, names) or f": it has {', '.join(map(repr, names[:20])) or 'no column'}"
             raise UnknownColumn(f"{role} must be a column of {where}, which has none called {name!r}{hint}")
 
 

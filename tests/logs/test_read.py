@@ -414,6 +414,11 @@ UNREADABLE: dict[str, tuple[str, bytes, str]] = {
     "a list in JSON": ("log.json", b'[{"arm": "a"}]', "must be JSON lines, one object per line, got a list"),
     "no JSON": ("log.jsonl", b"hello\nyou\n", "must be JSON lines"),
     "a column twice": ("log.csv", b"arm,r,r\na,1,2\n", "must name each column once, got 'r' twice"),
+    "a column in two cases": (
+        "log.csv",
+        b"arm,Arm,r\na,b,1\n",
+        "must have names of columns that differ in more than case, got 'arm' and 'Arm'",
+    ),
     "another kind": ("log.xlsx", b"PK", "must end in one of .csv"),
     "an open quote": ("log.csv", b'arm,r\na,"1\na,2\n', "row 1: must be a row of CSV"),
     "rewards beyond squares": (
@@ -430,10 +435,17 @@ def test_a_file_that_cannot_be_read_is_one_sentence(what: str, tmp_path: Path) -
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ValueError) as caught:
-        read_log(path, **COLUMNS, arms=ARMS)
+        read_log(path, **COLUMNS, arms=ARMS, where="Arm = 'b'" if "two cases" in what else None)
     text = str(caught.value)
     assert text.startswith(str(path)) and message in text and "\n" not in text
     assert "Error" not in text  # not DuckDB's own words
+
+
+@pytest.mark.parametrize("reward, total", [("r", 1.0), ("R", 5.0)])
+def test_columns_of_a_csv_file_may_differ_in_case_only(reward: str, total: float, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("arm,r,R,ARM\na,1,5,z\n")
+    log = read_log(tmp_path / "log.csv", item="arm", reward=reward, arms=ARMS)
+    assert log.offline.reward_sums.sum() == total
 
 
 def test_a_damaged_parquet_file_is_one_sentence(tmp_path: Path) -> None:

@@ -56,18 +56,18 @@ def test_mixed_ends_are_seen_however_late_they_come(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", ["", "\n", "\n\n\n"])
-@pytest.mark.parametrize("between", ["", "\n", "\n\n", '"a\n\nx",1\n'])
+@pytest.mark.parametrize("between", ["", "\n", "\n\n", '"a",1,"x\n\ny"\n'])
 @pytest.mark.few(2)
 def test_rows_are_counted_alike_whatever_is_wrong(start: str, between: str, tmp_path: Path) -> None:
     """Empty lines are no rows, and a line end within quotes ends none: for each kind of bad row."""
-    arms = ArmTable.from_columns({"id": ["a", "b", "a\n\nx"]})
     row = 3 + between.startswith('"')
-    for bad_row, message in (("b,2,3", f"row {row}: must have 2 columns"), ("b,x", f"row {row}, column 'r'")):
+    wrong = (("b,2,3,4", f"row {row}: must have 3 columns"), ("b,x,n", f"row {row}, column 'r'"))
+    for bad_row, message in wrong:
         path = tmp_path / "log.csv"
-        path.write_text(f"{start}arm,r\na,1\n{between}a,1\n{bad_row}\n\nb,y\nb\n")
+        path.write_text(f"{start}arm,r,note\na,1,n\n{between}a,1,n\n{bad_row}\n\nb,y,n\nb\n")
         for read in (read_log, read_rows):
             with pytest.raises(ValueError, match=message):
-                read(path, **COLUMNS, arms=arms)
+                read(path, **COLUMNS, arms=ARMS)
 
 
 def test_a_row_that_is_no_text_is_one_bad_row(tmp_path: Path) -> None:
