@@ -52,6 +52,12 @@ def secret_in(path: Path) -> bytes:
     return bytes(bits)
 
 
+def with_secret(path: Path, bits: bytes) -> None:
+    """A database with these bits instead of those that it drew: nobody in a test may guess them either."""
+    with open_database(path, create=True) as connection:
+        connection.execute("UPDATE secret SET bits = ?", (bits,))
+
+
 def texts_of(bits: bytes) -> list[bytes]:
     """Every way in which bits are usually written, or the first half of them."""
     half = bits[:16]
@@ -250,9 +256,12 @@ def test_an_attacker_predicts_the_coin_as_well_as_a_guess(tmp_path: Path, parts:
     """100 coins at one half in each part; each prediction is right in half, give or take 5 deviations.
 
     The attacker reads, restarts the server, repeats keys, undoes batches, and has a copy of the loop in a
-    database of their own. About 15 predictions, each wrong by as much once in 2 million.
+    database of their own. About 15 predictions, each wrong by as much for one secret in 2 million; both
+    databases have the same two in every run of the test.
     """
     own, path, name = tmp_path / "own.sqlite", tmp_path / "x.sqlite", "loop"
+    with_secret(path, bytes(range(32)))
+    with_secret(own, bytes(range(32, 64)))
     coins, copied, refusals = list[bool](), list[bool](), set[str]()
     for part in range(parts):
         with served(path) as server, server.client() as client:
@@ -327,12 +336,13 @@ def attack(client: Client, name: str, coins: Coins, rounds: int) -> float:
 def test_the_promise_holds_against_who_reads_everything_but_the_secret(
     tmp_path: Path, knows: bool, rounds: int
 ) -> None:
-    """A budget of 30: of four loops at most one breaks it against who reads.
+    """A budget of 30: of four loops at most one breaks it against who reads, with the same secret every time.
 
-    By the theorem two do in 1.4 % of runs at the most; one did in 1 of 1,000, so two do in 1 of 100,000.
+    By the theorem two do for 1.4 % of secrets at the most; one loop did for 1 in 1,000.
     Who has the secret loses a fifth of a reward in each round: the attack is one that works.
     """
     path, worst = tmp_path / "x.sqlite", list[float]()
+    with_secret(path, bytes(range(32)))
     with served(path) as server, server.client() as client:
         for loop in range(1, 2 if knows else 5):
             coins = GeneratorCoins.spawned(np.random.default_rng(seed_of(f"loop{loop}"))).at
