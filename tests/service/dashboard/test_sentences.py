@@ -180,7 +180,7 @@ def test_a_budget_is_shown_as_the_number_that_was_given(page: Page, client: Clie
 
 
 def test_rewards_read_well_with_a_unit_and_without(page: Page, client: Client) -> None:
-    for name, unit, shown in (("euros", "EUR", "EUR"), ("plain", "", "units of reward")):
+    for name, unit, shown in (("euros", "EUR", "EUR"), ("no-unit", "", "units of reward")):
         make_coin(client, name, unit=unit)
         play_coin(client, name, 200, tried=0.9, practice=0.8)
         page.open(name)
