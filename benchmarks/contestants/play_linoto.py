@@ -12,6 +12,7 @@ from common import OnTable as OnATable
 import linoto
 
 MOST_FEATURES = 2_000  # of all arms together
+RIDGES = 2.0 ** np.arange(-6, 11)
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
 POLICIES: dict[str, Any] = {
     "LinUCB": linoto.LinUCB(scale=1.0),
@@ -79,11 +80,30 @@ def contextual(policy: str, k: int, d: int) -> ContextualAgent:
     return ContextualAgent(WITH_CONTEXTS[policy], d)
 
 
+def evidence(log: linoto.Moments, ridges: Floats) -> Floats:
+    """(n,) the log likelihood of the rewards for each ridge, at the noise that fits best, up to a constant.
+
+    Rewards are Gaussian around X theta, and theta has the variance noise^2 / ridge in every direction.
+    """
+    spectrum, axes = np.linalg.eigh(log.gram)
+    spectrum, along = np.maximum(spectrum, 0.0), (axes.T @ log.reward_vector) ** 2
+    explained = (along / (spectrum + ridges[:, None])).sum(axis=1)
+    noise = np.maximum(log.reward_squares - explained, 1e-9 * log.reward_squares) / log.count
+    determinant = np.log1p(spectrum / ridges[:, None]).sum(axis=1)
+    return np.asarray(-0.5 * (log.count * np.log(noise) + determinant))
+
+
+def evident_ridge(log: linoto.Moments) -> float:
+    """The power of two by which the log is the likeliest."""
+    return float(RIDGES[evidence(log, RIDGES).argmax()])
+
+
 class OnTable:
     """One agent whose arms have features of their own: those of the row, in the place of the arm."""
 
-    def __init__(self, policy: Any, k: int, p: int, seed: int) -> None:
+    def __init__(self, policy: Any, k: int, p: int, seed: int, by_evidence: bool = False) -> None:
         self.policy, self.k, self.p, self.seed = policy, k, p, seed
+        self.by_evidence = by_evidence  # whether the log says which ridge
         self.features = linoto.OwnFeatures(items=tuple(map(str, range(k))), width=p)
 
     def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, _: Floats) -> None:
@@ -91,7 +111,10 @@ class OnTable:
         rows = np.zeros((len(arms), self.k, self.p))
         rows[np.arange(len(arms)), arms] = contexts
         log = linoto.Moments.from_rows(rows.reshape(len(arms), -1), rewards)
-        self.agent = self.policy.start(log, features=self.features, rng=self.seed)
+        policy = self.policy
+        if self.by_evidence:
+            policy = replace(policy, confidence=replace(policy.confidence, ridge=evident_ridge(log)))
+        self.agent = policy.start(log, features=self.features, rng=self.seed)
 
     def decide(self, context: Floats, practice: Floats) -> int:
         """The arm to play."""
@@ -106,9 +129,9 @@ class OnTable:
 class WithProducts:
     """The same agent, which reads the products of every two columns too, squares among them."""
 
-    def __init__(self, policy: Any, k: int, p: int, seed: int) -> None:
+    def __init__(self, policy: Any, k: int, p: int, seed: int, by_evidence: bool = False) -> None:
         self.pairs = np.triu_indices(p - 1)
-        self.agent = OnTable(policy, k, p + self.pairs[0].size, seed)
+        self.agent = OnTable(policy, k, p + self.pairs[0].size, seed, by_evidence)
 
     def wider(self, contexts: Floats) -> Floats:
         """(..., p + products)"""
@@ -178,12 +201,12 @@ def table(policy: str, settings: dict[str, Any], k: int, p: int, seed: int) -> O
     width = p * (p + 1) // 2 if products else p  # a constant, p - 1 columns, and their products
     if k * width > MOST_FEATURES:
         raise ImpossibleError(f"{k * width} features are more than {MOST_FEATURES}")
-    features = given.pop("ridge", None)  # how many it counts: those of all arms unless it is said
-    ridge = CLICKS.ridge_for({"of an arm": width, "of a feature": 1}[features]) if features else None
-    confidence = replace(CLICKS, ridge=ridge) if features else CLICKS
+    ridge = given.pop("ridge", "")  # by which features it counts: those of all arms unless it is said
+    counted = {"of an arm": width, "of a feature": 1}.get(ridge)
+    confidence = replace(CLICKS, ridge=CLICKS.ridge_for(counted)) if counted else CLICKS
     if "explorer" in given:
         given["explorer"] = explorer_of(given["explorer"])
     if "budget" in given:
         given["gate"] = linoto.Control(budget=given.pop("budget"), share=given.pop("share", None))
     played = getattr(linoto, policy)(confidence=confidence, **given)
-    return (WithProducts if products else OnTable)(played, k, p, seed)
+    return (WithProducts if products else OnTable)(played, k, p, seed, by_evidence=ridge == "of the log")
