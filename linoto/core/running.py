@@ -61,8 +61,9 @@ class Running:
     @property
     def state(self) -> State:
         """The state, every arm up to date."""
-        if self.lists is not None:
-            self.lists.catch_up(self.params, self.held)
+        lists = self.lists  # a round in another thread may end them
+        if lists is not None:
+            lists.catch_up(self.params, self.held)
         return self.held
 
     @state.setter

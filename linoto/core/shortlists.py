@@ -5,7 +5,10 @@ The answers have the bits of plain rounds, so lists begin and end whenever that 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from threading import RLock
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +20,8 @@ from linoto.core.lean import give_back
 from linoto.core.resting import Resting, give_scratch_back, known_sums, rest, wake
 from linoto.core.validation import MANY_ARMS
 
+P = ParamSpec("P")
+T = TypeVar("T")
 HISTORY, OF_REFRESHES = ("steps", "gains", "refreshed"), ("renewed", "thetas", "roots")
 MADE_ANEW = ("long_rows", "short_rows", "fresh", "scratch")  # of the features, or for one call
 NOT_KEPT = (*MADE_ANEW, "known", "known_sums")  # what rests is stored in its place
@@ -45,10 +50,22 @@ def stored_kind(array: npt.NDArray[Any]) -> np.dtype[Any]:
     return np.dtype(np.int64) if array.dtype.kind == "i" else array.dtype
 
 
+def in_turn(method: Callable[Concatenate[Shortlists, P], T]) -> Callable[Concatenate[Shortlists, P], T]:
+    """One thread at a time: with lists, to read an arm is to write what it has missed."""
+
+    @wraps(method)
+    def waiting(lists: Shortlists, /, *args: P.args, **options: P.kwargs) -> T:
+        with lists.lock:
+            return method(lists, *args, **options)
+
+    return waiting
+
+
 class Shortlists:
     """The lists of one agent, and what arms outside of them have missed."""
 
     def __init__(self, state: State, sizes: tuple[int, int, int], parts: Parts) -> None:
+        self.lock = RLock()
         (d, k), self.books = state.actions.shape, parts[:2]  # the coin's and the ledger's
         self.sizes = sizes
         self.arrays = kernels.allocate_lists(k, d, *sizes[:2], state.actions.dtype.name)
@@ -56,6 +73,13 @@ class Shortlists:
         self.resting: Resting | None = None
         self.chosen = 0  # how often the long list was chosen when scratch was last given back
         self.turn = 0  # arms before this one have repeated the first `memory` rewards
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lock: a copy has its own."""
+        return {name: value for name, value in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept, lock=RLock())
 
     @staticmethod
     def suit(params: Records, state: State, sizes: Sizes) -> bool:
@@ -100,11 +124,13 @@ class Shortlists:
         """The first lists of a state in which every arm is up to date; False: it has none."""
         return bool(kernels.list_begin(params, state, self.arrays, whole) == kernels.LISTS_GO_ON)
 
+    @in_turn
     def meet(self, params: Records, state: State, arm: int) -> None:
         """Let one arm catch up."""
         if self.arrays.book["steps"].item(0):
             kernels.list_meet(params, state, self.arrays, arm)
 
+    @in_turn
     def catch_up(self, params: Records, state: State) -> None:
         """Let every arm catch up; nothing is kept for them any more."""
         if self.arrays.book["steps"].item(0):
@@ -171,6 +197,7 @@ class Shortlists:
 
     # -- keeping
 
+    @in_turn
     def saved(self, params: Records, state: State) -> dict[str, npt.NDArray[Any]]:
         """Everything that lists need to go on, with the numbers of the short list in the rows of its arms."""
         kernels.list_settle(params, state, self.arrays, 0, 0)
@@ -208,14 +235,17 @@ class Shortlists:
 
     # -- rounds
 
+    @in_turn
     def decide(self, params: Records, state: State, proposal: int) -> int:
         """The arm of the round, or what becomes of a proposal; -1 where plain rounds have to say it."""
         return int(kernels.list_decide(params, state, self.arrays, proposal, self.books[0]))
 
+    @in_turn
     def commit(self, params: Records, state: State, arm: int, mixture: bool) -> int:
         """Count a play: whether the lists go on."""
         return int(kernels.list_commit(params, state, self.arrays, arm, mixture, *self.books))
 
+    @in_turn
     def observe(self, params: Records, state: State, *reward: Any) -> int:
         """Count a reward, unless the lists are full: whether they go on."""
         told = int(kernels.list_observe(params, state, self.arrays, *(*reward, *self.books)))
@@ -226,6 +256,7 @@ class Shortlists:
         self.spare_memory(params, state)
         return told
 
+    @in_turn
     def play(self, params: Records, state: State, *rounds: Any) -> tuple[int, int]:
         """Play some of these rounds: how many, and whether the lists go on."""
         count, told = kernels.list_play(params, state, self.arrays, *(*rounds, *self.books))

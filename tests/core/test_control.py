@@ -324,6 +324,20 @@ def test_compiled_equals_interactive_equals_restored(name: str) -> None:
     assert {0, 4} <= set(rounds.sources.tolist())
 
 
+def test_the_compiled_loop_leaves_the_bytes_of_single_rounds() -> None:
+    """After any number of rounds: the last one may have thrown a coin, met a shut gate, or needed none."""
+    draws, sources = np.random.default_rng(0).random(40), set()
+    for rounds in range(1, 41):
+        compiled, interactive = (POLICIES["ucb"].start(ACTIONS, LOG, rng=7) for _ in range(2))
+        compiled.play_rounds(MEANS, draws[:rounds], bernoulli=True)
+        for draw in draws[:rounds]:
+            decision = interactive.decide()
+            interactive.update(decision, float(draw < MEANS[decision.arm]))
+        sources.add(decision.source)
+        assert compiled.snapshot() == interactive.snapshot()
+    assert sources == {"explorer", "control", "mixture"}
+
+
 def test_a_snapshot_without_its_tickets_is_refused() -> None:
     """And one of another gate holds none, so that its bytes are those of earlier versions."""
     agent = POLICIES["ucb"].start(ACTIONS, LOG, rng=0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+from copy import deepcopy
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -628,3 +630,43 @@ def test_a_checkpoint_is_refused_without_its_arms() -> None:
     for read, kept in ((linoto.restore, blob), (resume, blob), (resume, agent.snapshot())):
         with pytest.raises(ValueError, match="the arms that the agent was started with"):
             read(kept, world.actions + 1e-9)
+
+
+def test_whoever_reads_in_another_thread_waits_for_the_round() -> None:
+    """With lists a read writes what arms have missed, while kernels let other threads run."""
+    world = World(31)
+    agent, _ = world.agents(LinUCB())
+    agent.play(world.means, world.noise(40))
+    lists, read = agent.running.lists, Event()
+    assert lists is not None and lists.book["steps"] > 0
+    thread = Thread(target=lambda: (agent.lcb, read.set()))
+    with lists.lock:  # as a round has it
+        thread.start()
+        assert not read.wait(0.2) and lists.book["steps"] > 0
+    thread.join(10)
+    assert read.is_set() and lists.book["steps"] == 0
+    assert deepcopy(lists).lock is not lists.lock
+
+
+def test_reads_in_another_thread_change_no_round() -> None:
+    world = World(32, k=3000)
+    listed, plain = world.agents(LinUCB())
+    draws, over = world.noise(600), Event()
+
+    def read() -> None:
+        while not over.is_set():
+            assert listed.lcb.shape == (3000,) and listed.theta.shape == (6,)
+            listed.interval(17)
+
+    thread = Thread(target=read)
+    thread.start()
+    try:
+        for draw in draws:
+            arm = listed.select()
+            assert arm == plain.select()
+            for agent in (listed, plain):
+                agent.update(arm, float(world.means[arm] + draw))
+    finally:
+        over.set()
+        thread.join(10)
+    check_same(listed, plain)

@@ -513,8 +513,9 @@ def keep_ticket(s: State, arm: int) -> None:
     """What a reward needs that comes back by its arm alone, while the arm has no other pending play."""
     r = s.run[0]
     alone = s.counts[PENDING, arm] + s.counts[PENDING_MIXTURE, arm] == 0
+    by_coin = r.entry != NO_ENTRY and r.entry != PRACTICE_PLAY
     s.arms[TICKET, arm] = r.entry if alone else -1.0
-    s.arms[TICKET_SHARE, arm] = r.entry_share
-    s.arms[TICKET_CENTRE, arm] = r.entry_centre
+    s.arms[TICKET_SHARE, arm] = r.entry_share if by_coin else 0.0
+    s.arms[TICKET_CENTRE, arm] = r.entry_centre if by_coin else 0.0
     if r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
         s.arms[AGAINST, r.entry_practice] += 1.0
