@@ -18,7 +18,8 @@ from linoto.core.kernels import Part, Parts, State
 
 logger = logging.getLogger("linoto")
 PATIENCE = 2.0  # seconds
-PLAIN, TOLERANT, BY_COIN = Parts(budget=1), Parts(ledger=1, model=1), Parts(coin=1)
+PLAIN, TOLERANT, BY_COIN = Parts(budget=1), Parts(ledger=1, draws=1, model=1), Parts(coin=1, draws=1)
+Sampling = tuple[Part, Part, Part]  # the parts `shift`, `draws` and `chances`
 
 
 class Kind(NamedTuple):
@@ -40,7 +41,7 @@ OWNED = Kind()
 def explain_the_wait() -> None:
     """Said once in a process, however many kernels are compiled."""
     logger.warning(
-        "linoto compiles what this kind of policy computes, once on this machine: about 20 seconds of a core"
+        "linoto compiles what this kind of policy computes, once on this machine: about half a minute of a core"
     )
 
 
@@ -166,12 +167,12 @@ def warm_up_proposals(shift: Part = None) -> None:
 
 
 @cache
-def warm_up_redraws(shift: Part = None, kind: Kind = OWNED) -> None:
+def warm_up_redraws(sampling: Sampling, kind: Kind = OWNED) -> None:
     """Load (or compile) what the propensities of an explorer that samples need."""
     with announced():
-        params, state = tiny_problem(Parts(shift=shift), kind)
+        params, state = tiny_problem(Parts(shift=sampling[0]), kind)
         params["explorer"] = kernels.GREEDY
-        kernels.redraw(params, state, np.zeros((1, 1)), 1, False, shift, np.zeros(1, np.int64))
+        kernels.redraw(params, state, np.zeros((1, 1)), 1, False, np.zeros(1, np.int64), *sampling)
 
 
 def warm_up_usual() -> None:

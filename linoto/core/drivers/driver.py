@@ -23,7 +23,7 @@ from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, Roun
 from linoto.core.rails import Values, promised_of, share_of, values_for
 from linoto.core.running import Running
 from linoto.core.tickets import Ticket
-from linoto.core.warm_up import Kind, warm_up_redraws
+from linoto.core.warm_up import Kind, Sampling, warm_up_redraws
 
 Q = TypeVar("Q")  # the question of a round, checked
 of_a_decision = reader(  # in the order of the record, which is read in half the time
@@ -293,16 +293,21 @@ class Driver(ABC, Generic[Q]):
             self.run_kernel(asked, -1)
             arms[place] = state.run[chosen].item(0)
         if not told and len(draws) > 1:  # once the round is decided, all others take one call
-            others = draws[1:], self.arms_in(asked), chosen == "arm", self.parts.shift, arms[1:]
-            kernels.redraw(self.running.params, state, *others)
+            others = draws[1:], self.arms_in(asked), chosen == "arm", arms[1:]
+            kernels.redraw(self.running.params, state, *others, *self.sampling)
         run[:], normals[:] = before, drawn
         found: list[int] = arms.tolist()
         return found
 
+    @property
+    def sampling(self) -> Sampling:
+        """The parts that a draw depends on."""
+        return self.parts.shift, self.parts.draws, self.parts.chances
+
     def warm_up_redraws(self) -> None:
         """Load (or compile) what propensities need."""
         if self.rule.needs_redraws:
-            warm_up_redraws(self.parts.shift, Kind.of(self.running.held.actions))
+            warm_up_redraws(self.sampling, Kind.of(self.running.held.actions))
 
     def vouched_propensity(self, arm: int, proposal: int, asked: Q) -> float | None:
         """How likely this arm is where the share of control rounds depends on practice's draw."""

@@ -55,7 +55,7 @@ from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.tickets import Ticket, play_of
 from linoto.core.validation import as_arm, as_floats
-from linoto.core.warm_up import warm_up_context_loop, warm_up_contexts, warm_up_proposals
+from linoto.core.warm_up import Sampling, warm_up_context_loop, warm_up_contexts, warm_up_proposals
 
 
 class RoundArms(Driver[Round]):
@@ -400,6 +400,11 @@ class RoundArms(Driver[Round]):
 
     def practice_is_drawn(self, asked: Round) -> bool:
         return asked.peak != 1.0
+
+    @property
+    def sampling(self) -> Sampling:
+        """All ways to sample, as rounds are compiled with."""
+        return self.shift, 1, 1
 
     def redrawn(self, asked: Round, chosen: str, draws: Floats) -> list[int]:
         if self.asked is None or not asked.same_as(self.asked):  # restored since, or something else was asked

@@ -121,13 +121,22 @@ def fall_back(params: Records, s: State, arm: int, shift: Part, model: Part) -> 
 
 
 @inner
-def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model: Part, extras: Part) -> int:
+def decide_by_coin(
+    params: Records,
+    s: State,
+    proposal: int,
+    shift: Part,
+    extras: Part,
+    draws: Part,
+    chances: Part,
+    model: Part,
+) -> int:
     """The explorer's favourite or practice's arm: where they differ and there is room, the coin decides."""
     p, r, score = params[0], s.run[0], s.arms[SCORE]
     if r.coin_thrown == 1:
         return int(r.arm)
     if proposal < 0:
-        score_arms(p, s, score.size, shift, extras, extras)
+        score_arms(p, s, score.size, shift, extras, draws, chances)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
         if r.restricted == 1:
@@ -189,6 +198,8 @@ def decide(
     shift: Part,
     own: Part,
     extras: Part,
+    draws: Part,
+    chances: Part,
     model: Part,
     budget: Part,
 ) -> int:
@@ -198,13 +209,13 @@ def decide(
     """
     p, r = params[0], s.run[0]
     if coin is not None:
-        return decide_by_coin(params, s, proposal, shift, model, extras)
+        return decide_by_coin(params, s, proposal, shift, extras, draws, chances, model)
     score, room = s.arms[SCORE], s.arms[ROOM]
     measure_room(p, s, ledger, shift, own, model, budget)
     if shift is not None and p.gate != OPEN:
         measure_without_log(params, s, ledger, own, model, budget)
     if proposal < 0:
-        score_arms(p, s, score.size, shift, extras, extras)
+        score_arms(p, s, score.size, shift, extras, draws, chances)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
     if r.restricted == 1:
@@ -219,16 +230,24 @@ def decide(
 
 @compiled
 def redraw(
-    params: Records, s: State, draws: Floats, offered: int, plays: bool, shift: Part, found: Ints
+    params: Records,
+    s: State,
+    normals: Floats,
+    offered: int,
+    plays: bool,
+    found: Ints,
+    shift: Part,
+    draws: Part,
+    chances: Part,
 ) -> None:
-    """What each of these draws (n, d) would have proposed or, with `plays`, played: `found` (n,).
+    """What a draw by each of these normals (n, d) would have proposed or, with `plays`, played: `found` (n,).
 
     The round is decided, with another draw. Nothing but scores depends on that: rooms and the fallback stand.
     """
     p, r, score = params[0], s.run[0], s.arms[SCORE]
     for j in range(found.size):
-        copy(draws[j], s.vectors[NORMALS])
-        score_arms(p, s, offered, shift, None, 1)
+        copy(normals[j], s.vectors[NORMALS])
+        score_arms(p, s, offered, shift, None, draws, chances)
         for a in range(score.size):
             if a >= offered or (r.restricted == 1 and s.counts[ALLOWED, a] == 0):
                 score[a] = -inf

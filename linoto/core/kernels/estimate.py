@@ -484,21 +484,27 @@ def renew(p: Any, s: State, growth: float, reward: float, shift: Part, extras: P
     if s.run[0].slices == 0:
         refresh(p, s, shift, extras)
         return
-    first, last = renew_estimate(p, s, growth, reward)
+    first, last = renew_slice(s, growth, reward)
     measure_anew(s, first, last)
 
 
 @inner
 def renew_estimate(p: Any, s: State, growth: float, reward: float) -> tuple[int, int]:
-    """The same without the arms, and which of them follow: from the first to the last.
-
-    The action of the reward is in `work`. With slices R knows all rewards, row by row, but for this one.
-    """
-    r, d, k = s.run[0], s.vectors.shape[1], s.arms.shape[1]
-    if r.slices == 0:
+    """The same without the arms, and which of them follow: from the first to the last."""
+    if s.run[0].slices == 0:
         refresh_estimate(p, s)
-        return 0, k
-    update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward, 0, d)
+        return 0, s.arms.shape[1]
+    return renew_slice(s, growth, reward)
+
+
+@inner
+def renew_slice(s: State, growth: float, reward: float) -> tuple[int, int]:
+    """The same where arms follow slice by slice: R knows all rewards, row by row, but for this one.
+
+    The action of the reward is in `work`.
+    """
+    r, k = s.run[0], s.arms.shape[1]
+    update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward, 0, s.vectors.shape[1])
     invert(s)
     if has_leapt(growth):
         return 0, k

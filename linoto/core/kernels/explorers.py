@@ -407,19 +407,16 @@ def score_by_gaps(p: Any, s: State, offered: int) -> None:
 
 
 @inner
-def score_arms(p: Any, s: State, offered: int, shift: Part, extras: Part, draws: Part) -> None:
-    """What the explorer makes of every arm, of which the first `offered` may be proposed.
-
-    `draws` is the part of an explorer that samples.
-    """
+def score_arms(p: Any, s: State, offered: int, shift: Part, extras: Part, draws: Part, chances: Part) -> None:
+    """What the explorer makes of every arm, of which the first `offered` may be proposed."""
     mean, score = s.arms[MEAN], s.arms[SCORE]
     if p.explorer == UCB:
         optimistic(p, s, score, shift)
     elif draws is not None and p.explorer == THOMPSON:
         score_by_draw(p, s)
-    elif draws is not None and p.explorer == SQUARE_CB:
+    elif chances is not None and p.explorer == SQUARE_CB:
         score_by_gaps(p, s, offered)
-    elif draws is not None and p.explorer == LOGISTIC:
+    elif chances is not None and p.explorer == LOGISTIC:
         score_by_odds(p, s)
     elif p.explorer == GREEDY:
         copy(mean, score)

@@ -104,7 +104,7 @@ def budget_due(p: Any, r: Any) -> float:
 
 
 @inner
-def measure_budget(p: Any, s: State, shift: Part) -> None:
+def measure_budget(p: Any, s: State, shift: Part, model: Part) -> None:
     """B(t) of eq. (5) for every arm a in the place of U_t: sum_s lcb_t(A_s) + lcb_t(a) - t r_b."""
     r = s.run[0]
     lcb, room = s.arms[LCB], s.arms[ROOM]
@@ -114,11 +114,11 @@ def measure_budget(p: Any, s: State, shift: Part) -> None:
     due, past = budget_due(p, r), -inf
     if p.form != AGGREGATE:
         past = dot(s.arms[PLAYS], lcb)  # equal arms grouped: the sum over s < t is a dot product
-    if p.form != EXACT:
+    if model is not None and p.form != EXACT:
         past = max(past, lower_bound(p, s, s.vectors[PLAYED], shift))
     for a in range(lcb.size):
         room[a] = past + lcb[a] - due
-    if p.form == MAX:
+    if model is not None and p.form == MAX:
         join_aggregate(p, s, due, shift)
 
 
@@ -324,7 +324,7 @@ def measure_room(p: Any, s: State, ledger: Part, shift: Part, own: Part, model: 
             for a in range(room.size):
                 room[a] = paid if paid > room[a] else room[a]
     elif budget is not None and p.gate == BUDGET:
-        measure_budget(p, s, shift)
+        measure_budget(p, s, shift, model)
     elif own is not None and p.gate == CONSERVATIVE:
         measure_conservative(p, s, shift)
     elif p.gate == OPEN:

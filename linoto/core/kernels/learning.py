@@ -381,7 +381,7 @@ def play(
     means: Floats,  # (segments, k)
     starts: Ints,  # (segments,) the first round of each, from 0
     first: int,  # which round the first one here is
-    draws: Floats,  # (n,) noise, or uniforms for rewards of two values
+    noise: Floats,  # (n,) or uniforms for rewards of two values
     two_point: bool,  # rewards are low or low + spread, and no other
     low: float,
     spread: Floats,  # (k,) what the noise of an arm is multiplied by, or the step between its two values
@@ -396,6 +396,8 @@ def play(
     shift: Part,
     own: Part,
     extras: Part,
+    draws: Part,
+    chances: Part,
     model: Part,
     budget: Part,
 ) -> None:
@@ -404,7 +406,7 @@ def play(
     segment = 0
     if rails is not None and rails.told.theta.shape[1] > 0:
         told_compare(rails.told, rails.rows, rails.weights)
-    for t in range(draws.size):
+    for t in range(noise.size):
         while segment + 1 < starts.size and starts[segment + 1] <= first + t:
             segment += 1
         mean, proposal = means[segment], -1
@@ -416,9 +418,9 @@ def play(
                     measure_room(p, s, ledger, shift, own, model, budget)
                 reaches = coin is None and p.reach == AFFORDABLE
                 proposal = propose_told(
-                    params, s, told, rails.books, rows, weights, shift, extras, extras, reaches
+                    params, s, told, rails.books, rows, weights, shift, extras, draws, chances, reaches
                 )
-        arm = decide(params, s, proposal, coin, ledger, shift, own, extras, model, budget)
+        arm = decide(params, s, proposal, coin, ledger, shift, own, extras, draws, chances, model, budget)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
         if rails is not None:
@@ -430,9 +432,9 @@ def play(
             copy(randoms[t], s.vectors[NORMALS])
         elif p.draws == SCORE_DRAWS:
             copy(randoms[t], s.arms[GIVEN_SCORES])
-        reward = mean[arm] + spread[arm] * draws[t]
+        reward = mean[arm] + spread[arm] * noise[t]
         if two_point:
-            reward = low + spread[arm] if draws[t] * spread[arm] < mean[arm] - low else low
+            reward = low + spread[arm] if noise[t] * spread[arm] < mean[arm] - low else low
         observe(params, s, arm, mixture, reward, 0.0, True, coin, ledger, shift, own, extras)
         if rails is not None:
             for j in range(rails.books.size):

@@ -547,7 +547,7 @@ def context_propose(
     """What the explorer proposes of the accepted arms (k,), of which it destroys the marks."""
     look_at_arms(params, s, whitened, shift)
     draw_for_arms(params[0], s)
-    return propose_among(params, s, accepted, offered, shift, None, 1)
+    return propose_among(params, s, accepted, offered, shift, None, 1, 1)
 
 
 @inner
@@ -583,7 +583,7 @@ def decide_measured(
             room[a] = -inf
     if proposal < 0:
         draw_for_arms(p, s)
-        score_arms(p, s, offered, shift, None, 1)
+        score_arms(p, s, offered, shift, None, 1, 1)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
         for a in range(offered, score.size):
@@ -751,7 +751,9 @@ def context_play(
                 told, books, offered = rails.told, rails.books, rails.rows[begin : ends[t]]
                 told_compare(told, offered, practised)
                 draw_for_arms(params[0], now)
-                proposal = propose_told(params, now, told, books, offered, practised, shift, None, 1, False)
+                proposal = propose_told(
+                    params, now, told, books, offered, practised, shift, None, 1, 1, False
+                )
         arm = decide_measured(params, now, practised, k, proposal, coin, shift)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mean = means[begin + arm]

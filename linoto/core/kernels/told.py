@@ -169,10 +169,12 @@ def told_accept(told: Told, books: Records, rows: Floats, accepted: Ints) -> Non
 
 
 @inlined
-def score_offered(params: Records, s: State, offered: int, shift: Part, extras: Part, draws: Part) -> None:
+def score_offered(
+    params: Records, s: State, offered: int, shift: Part, extras: Part, draws: Part, chances: Part
+) -> None:
     """What the explorer makes of the arms that may be played; of others, nothing."""
     p, score = params[0], s.arms[SCORE]
-    score_arms(p, s, offered, shift, extras, draws)
+    score_arms(p, s, offered, shift, extras, draws, chances)
     if shift is not None and p.explorer == UCB:
         cap_scores(params, s)
     score[offered:] = -inf
@@ -184,7 +186,14 @@ def score_offered(params: Records, s: State, offered: int, shift: Part, extras: 
 
 @inner
 def propose_among(
-    params: Records, s: State, accepted: Ints, offered: int, shift: Part, extras: Part, draws: Part
+    params: Records,
+    s: State,
+    accepted: Ints,
+    offered: int,
+    shift: Part,
+    extras: Part,
+    draws: Part,
+    chances: Part,
 ) -> int:
     """The explorer's favourite among the accepted arms (k,), which are all that it sees; destroys them."""
     r, allowed = s.run[0], s.counts[ALLOWED]
@@ -192,7 +201,7 @@ def propose_among(
     r.restricted = 1
     for a in range(allowed.size):
         accepted[a], allowed[a] = allowed[a], min(allowed[a], accepted[a])
-    score_offered(params, s, offered, shift, extras, draws)
+    score_offered(params, s, offered, shift, extras, draws, chances)
     for a in range(allowed.size):
         allowed[a] = accepted[a]
     r.restricted = restricted
@@ -210,6 +219,7 @@ def propose_told(
     shift: Part,
     extras: Part,
     draws: Part,
+    chances: Part,
     reaches: bool,
 ) -> int:
     """The explorer's favourite among the arms that every metric may accept; if there is none, practice's.
@@ -220,14 +230,16 @@ def propose_told(
     score, first = s.arms[SCORE], -1
     told_begin(told)
     if params[0].explorer != SQUARE_CB:
-        score_offered(params, s, rows.shape[0], shift, extras, draws)
+        score_offered(params, s, rows.shape[0], shift, extras, draws, chances)
         arm = best(score)
         if score[arm] > -inf and is_accepted(told, books, rows[arm], arm):
             if not reaches or s.arms[ROOM, arm] > 0.0:
                 return arm
             first = arm
         score[arm] = -inf
-    return propose_another(params, s, told, books, rows, weights, shift, extras, draws, reaches, first)
+    return propose_another(
+        params, s, told, books, rows, weights, shift, extras, draws, chances, reaches, first
+    )
 
 
 @inner
@@ -241,6 +253,7 @@ def propose_another(
     shift: Part,
     extras: Part,
     draws: Part,
+    chances: Part,
     reaches: bool,
     first: int,
 ) -> int:
@@ -269,4 +282,4 @@ def propose_another(
             some += accepted[a] * allowed[a]
     if some == 0:
         accepted[:] = 1
-    return propose_among(params, s, accepted, k, shift, extras, draws)
+    return propose_among(params, s, accepted, k, shift, extras, draws, chances)
