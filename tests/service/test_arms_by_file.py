@@ -22,6 +22,7 @@ from helpers.service_process import FakeClock, Server, opened, served
 import linoto
 from linoto.client import ServiceError
 from linoto.core.names import Numbered
+from linoto.logs.arm_files import SLICE
 from linoto.service.copying import copy
 from linoto.service.errors import Refused
 from linoto.service.loops.arm_views import first_shown
@@ -170,6 +171,27 @@ def test_names_come_with_the_file() -> None:
     loop = Loop.fresh("loop", spec)
     assert loop.names[7] == "sku 7 é" and loop.agent.offline.pulls[7] == 2
     assert spec.offline is not None and spec.offline.arms == [7]
+
+
+@pytest.mark.parametrize("kind", ["U", "S"])
+def test_names_are_converted_few_at_a_time_to_the_same_bytes(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """numpy lets no other thread run meanwhile: with millions of names a server would lose its lease."""
+    k, sizes = 2 * SLICE + 1, list[int]()
+    names = np.array([f"é {i}" if i % 3 else f"{i}" for i in range(k)])
+    whole = np.char.encode(names, "utf-8")
+
+    def watched(convert: Any, some: Any, encoding: str) -> Any:
+        sizes.append(len(some))
+        return convert(some, encoding)
+
+    for which in ("encode", "decode"):
+        monkeypatch.setattr(np.char, which, partial(watched, getattr(np.char, which)))
+    array = np.zeros((k, 1), np.float32)
+    arms = features.read_upload(file_of(array, names if kind == "U" else whole))
+    assert set(sizes) == {1, SLICE}
+    assert arms.names == tuple(names) and arms.blob == file_of(np.asfortranarray(array), whole)
 
 
 def test_what_cannot_be_stored_or_used_is_refused_in_a_sentence(tmp_path: Path) -> None:

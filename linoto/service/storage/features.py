@@ -22,7 +22,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Floats
 from linoto.core.names import Names, Numbered
 from linoto.core.validation import check_finite
-from linoto.logs.arm_files import MADE, layout_of
+from linoto.logs.arm_files import MADE, encoded, layout_of
 from linoto.service.errors import Refused, invalid
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection
@@ -75,7 +75,7 @@ def arms_of_file(features: npt.NDArray[Any], names: Names) -> StoredArms:
     file = io.BytesIO()
     np.save(file, np.asfortranarray(features), allow_pickle=False)
     if not isinstance(names, Numbered):
-        np.save(file, np.char.encode(np.array(names), "utf-8"), allow_pickle=False)
+        np.save(file, encoded(names), allow_pickle=False)
     blob = file.getvalue()
     return opened(blob, sha256(blob).hexdigest())
 
