@@ -309,6 +309,31 @@ def test_pruning_deletes_files_that_no_loop_has(place: Place) -> None:
         assert {digest for digest, _ in sql.features_keys(connection)} == {used}
 
 
+def test_an_upload_that_was_pruned_meanwhile_is_refused_and_can_be_sent_again(place: Place) -> None:
+    rows = np.random.default_rng(3).standard_normal((100_000, D)).astype(np.float32)
+    arms = features.arms_of_file(rows, Numbered(len(rows)))
+    assert arms.head.parts == 4
+
+    def put(*numbers: int) -> None:
+        for number, body in arms.parts():
+            if number in numbers:
+                row = (arms.sha256, number, body, 100.0)
+                service.store.write_sync(lambda connection, row=row: sql.put_features(connection, row))
+
+    with opened(place, clock=FakeClock(100.0)) as service:
+        finish = partial(features.finish, arms=arms, at=300.0)
+        for first, rest in (((1, 2), (3, 4)), ((), (1, 2, 4))):
+            put(*first)
+            list(prune(place, before=200.0, now=200.0, sleep=lambda _: None))
+            put(*rest)
+            with pytest.raises(Refused, match="pruned while it was sent: send it again") as refused:
+                service.store.write_sync(finish)
+            assert refused.value.status == 503
+        put(1, 2, 3, 4)
+        service.store.write_sync(finish)
+        assert service.store.write_sync(lambda c: features.read(c, arms.sha256)) == arms.blob
+
+
 def test_create_takes_arms_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "items.npy").write_bytes(file_of(FEATURES))
     np.savez(tmp_path / "stats.npz", pulls=PULLS, reward_sums=0.4 * PULLS)

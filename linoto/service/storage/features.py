@@ -168,5 +168,7 @@ def put(connection: Connection, arms: StoredArms, at: float) -> None:
 
 
 def finish(connection: Connection, arms: StoredArms, at: float) -> None:
-    """All parts of a file are there."""
+    """Say that a file is complete; refuse where a part of it was deleted since it was put."""
+    if not sql.hold_parts(connection, arms.sha256, arms.head.parts, at):
+        raise Refused(503, "pruned", "parts of the file were pruned while it was sent: send it again")
     sql.put_features(connection, (arms.sha256, 0, msgspec.json.encode(arms.head), at))

@@ -447,6 +447,16 @@ def put_features(connection: Connection, values: Row) -> None:
     )
 
 
+def hold_parts(connection: Connection, digest: str, parts: int, at: float) -> bool:
+    """Whether all parts of a file are there; until the transaction ends, nobody deletes one.
+
+    Whoever does changes the first part before, and so waits or has ended.
+    """
+    connection.execute("UPDATE features SET at = ? WHERE sha256 = ? AND part = 1", (at, digest))
+    count = "SELECT count(*) FROM features WHERE sha256 = ? AND part BETWEEN 1 AND ?"
+    return connection.execute(count, (digest, parts)).fetchall() == [(parts,)]
+
+
 def use_features(connection: Connection, digest: str, at: float) -> bool:
     """Whether a file is there; until the transaction ends, nobody deletes it."""
     update = "UPDATE features SET at = ? WHERE sha256 = ? AND part = 0"
@@ -465,6 +475,7 @@ def old_features(connection: Connection, before: float) -> list[Row]:
 
 def delete_features(connection: Connection, digest: str, before: float) -> None:
     """Delete a file that nobody has put or used since; first what says that it is complete."""
+    connection.execute("UPDATE features SET at = at WHERE sha256 = ? AND part = 1", (digest,))
     whole = "SELECT 1 FROM features WHERE sha256 = ? AND part = 0"
     connection.execute("DELETE FROM features WHERE sha256 = ? AND part = 0 AND at < ?", (digest, before))
     if connection.execute(whole, (digest,)).fetchone() is None:
