@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from linoto.service.loops.closeness import same_state
 from linoto.service.loops.records import (
@@ -29,9 +30,11 @@ from linoto.service.storage.database import open_database, open_exclusively
 from linoto.service.storage.places import Place
 
 BATCH = 1000  # rows pruned in one transaction; the server waits for the disk no longer than that takes
+PARTS = 8  # the same of files of arms, of a megabyte each
 PAUSE = 2.0  # times as long as a transaction took, in which the server has the database to itself
 PATIENCE = 60.0  # seconds that a transaction waits for its turn, however busy the server is
 Sleep = Callable[[float], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,13 @@ def prune(
                     prune_loop(reading, writing, base, now, sleep, batch)
             yield f"{base.name}: {'would prune' if dry_run else 'pruned'} {line}"
         if loop is None and not wrong:
-            yield from prune_features(path, reading, before, dry_run)
+            yield from prune_features(path, reading, before, dry_run, sleep)
     raise_wrong(wrong, len(rows), "were not pruned")
 
 
-def prune_features(path: Place, reading: Connection, before: float, dry_run: bool) -> Iterator[str]:
+def prune_features(
+    path: Place, reading: Connection, before: float, dry_run: bool, sleep: Sleep
+) -> Iterator[str]:
     """Delete features by file that no loop has, and that nobody has sent or used since a time."""
     used = {read_spec(name, spec).features for _, name, spec, _ in sql.all_loops(reading)}
     for digest, size in sql.old_features(reading, before):
@@ -97,9 +102,9 @@ def prune_features(path: Place, reading: Connection, before: float, dry_run: boo
             continue
         if not dry_run:
             with open_database(path, wait=PATIENCE) as writing:
-                writing.begin()
-                sql.delete_features(writing, digest, before)
-                writing.commit()
+                change(writing, sleep, partial(sql.delete_head, writing, digest, before))
+                while change(writing, sleep, partial(sql.delete_parts, writing, digest, before, PARTS)):
+                    pass
         done = "would delete" if dry_run else "deleted"
         yield f"features {digest}: {done} {int(size) / 1e6:.1f} MB that no loop has"
 
@@ -185,10 +190,11 @@ def batches(
         after = rows[-1][0]
 
 
-def change(connection: Connection, sleep: Sleep, write: Callable[[], None]) -> None:
+def change(connection: Connection, sleep: Sleep, write: Callable[[], T]) -> T:
     """One short transaction, and then a pause for the server."""
     connection.begin()
     began = time.perf_counter()
-    write()
+    done = write()
     connection.commit()
     sleep(PAUSE * (time.perf_counter() - began))
+    return done

@@ -29,7 +29,7 @@ from linoto.service.loops.arm_views import first_shown
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
 from linoto.service.maintenance import backup, check, create_loop
-from linoto.service.retention import prune
+from linoto.service.retention import PARTS, prune
 from linoto.service.storage import features, sql
 from linoto.service.storage.database import open_database
 from linoto.service.storage.places import Place
@@ -307,6 +307,28 @@ def test_pruning_deletes_files_that_no_loop_has(place: Place) -> None:
     assert pruned(200.0) == [said.format("deleted")] and pruned(200.0) == []
     with open_database(place, readonly=True) as connection:
         assert {digest for digest, _ in sql.features_keys(connection)} == {used}
+
+
+def test_pruning_a_large_file_lets_the_server_write_in_between(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What says that it is complete goes first; to stop anywhere in between leaves what the next one ends."""
+    monkeypatch.setattr(features, "PART", 20_000)
+    arms, left = features.arms_of_file(FEATURES, Numbered(K)), list[list[int]]()
+    assert arms.head.parts == PARTS + 1
+
+    def stop(_: float) -> None:
+        with open_database(place, readonly=True) as connection:
+            left.append([part for _, part in sql.features_keys(connection)])
+        if len(left) == 2:
+            raise KeyboardInterrupt
+
+    with opened(place) as service:
+        service.store.write_sync(lambda connection: features.put(connection, arms, 100.0))
+    with pytest.raises(KeyboardInterrupt):
+        list(prune(place, before=200.0, now=200.0, sleep=stop))
+    list(prune(place, before=200.0, now=200.0, sleep=stop))
+    assert left == [[*range(1, PARTS + 2)], [1], [1], [], []]
 
 
 def test_an_upload_that_was_pruned_meanwhile_is_refused_and_can_be_sent_again(place: Place) -> None:

@@ -473,13 +473,23 @@ def old_features(connection: Connection, before: float) -> list[Row]:
     ).fetchall()
 
 
-def delete_features(connection: Connection, digest: str, before: float) -> None:
-    """Delete a file that nobody has put or used since; first what says that it is complete."""
+def delete_head(connection: Connection, digest: str, before: float) -> None:
+    """Delete what says that a file is complete, if nobody has put or used it since."""
+    connection.execute("DELETE FROM features WHERE sha256 = ? AND part = 0 AND at < ?", (digest, before))
+
+
+def delete_parts(connection: Connection, digest: str, before: float, most: int) -> int:
+    """Delete some parts of a file that is not complete, if nobody has put them since; how many were there.
+
+    The first part is changed before, and deleted last: whoever completes the file comes first or waits.
+    """
     connection.execute("UPDATE features SET at = at WHERE sha256 = ? AND part = 1", (digest,))
     whole = "SELECT 1 FROM features WHERE sha256 = ? AND part = 0"
-    connection.execute("DELETE FROM features WHERE sha256 = ? AND part = 0 AND at < ?", (digest, before))
-    if connection.execute(whole, (digest,)).fetchone() is None:
-        connection.execute("DELETE FROM features WHERE sha256 = ? AND at < ?", (digest, before))
+    some = "SELECT part FROM features WHERE sha256 = ? AND at < ? ORDER BY part DESC LIMIT ?"
+    return connection.execute(
+        f"DELETE FROM features WHERE sha256 = ? AND part IN ({some}) AND NOT EXISTS ({whole})",
+        (digest, digest, before, most, digest),
+    ).rowcount
 
 
 def features_keys(connection: Connection) -> list[Row]:
