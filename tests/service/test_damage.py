@@ -116,6 +116,18 @@ def test_a_promise_that_nobody_changed_is_not_computed_again(any_place: Place) -
         assert kept_promise(connection, 2, secret) is None  # it is that of the other loop
 
 
+def test_loops_as_they_were_kept_are_settled_without_a_statement(any_place: Place) -> None:
+    make_two(any_place)
+    execute(any_place, "UPDATE promises SET certificate = '' WHERE loop = 1")
+    with opened(any_place) as service:
+        bad, good = (service.loops.get(name) for name in ("bad", "good"))
+        assert bad.promise_altered and not good.promise_altered
+        nothing: Any = None  # in the place of the connection
+        service.loops.settle(nothing, [good])
+        with pytest.raises(AttributeError):
+            service.loops.settle(nothing, [bad])
+
+
 def test_a_rebuild_goes_on_after_a_loop_that_cannot_be_replayed(
     any_place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,6 +67,7 @@ class LoopData:
     unmeasured: OrderedDict[int, Unmeasured] = field(default_factory=OrderedDict)  # the same for guardrails
     snapshot_seq: int = 0  # of the last snapshot
     alarms_logged: int = 0
+    promise_altered: bool = False  # what was kept of it: it was computed again
 
     @property
     def draws(self) -> LoopKey:

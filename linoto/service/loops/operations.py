@@ -41,7 +41,6 @@ from linoto.service.loops.records import (
     UNREADABLE,
     insert,
     keep_promise,
-    mend_promise,
     recover,
     why_unreadable,
 )
@@ -180,9 +179,13 @@ class Loops:
                 )
 
     def settle(self, connection: Connection, loops: Iterable[Loop]) -> None:
-        """A key to each of these that an earlier version made without one, and its own promise to each."""
+        """A key to each of these that an earlier version made without one, its promise where it was altered.
+
+        Nothing is asked: this happens where requests are answered.
+        """
         for loop in loops:
-            mend_promise(connection, loop)
+            if loop.promise_altered:
+                keep_promise(connection, loop)
             if not loop.is_keyed:
                 self.record(connection, loop, LoopKeyed())
 

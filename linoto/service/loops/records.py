@@ -65,7 +65,9 @@ def restored(
     with saying(f"loop {name!r} cannot be made from its spec", RESTORE):
         stored = features.find(connection, spec.features)  # somebody has it until the loop does
         if saved is None:
-            return Loop.fresh(name, spec, **parts)
+            loop = Loop.fresh(name, spec, **parts)
+            loop.promise_altered = is_altered(connection, id, parts["secret"])
+            return loop
         arms, policy = arms_of(spec), stored_policy(spec.policy)
     with saying(f"loop {name!r} cannot go on from its snapshot", hint):
         agent = arms.restore(saved[2], spec)
@@ -76,6 +78,7 @@ def restored(
         loop = Loop.fresh(name, spec, known=known, **parts)
         loop.restore(saved[1], agent)
     del stored
+    loop.promise_altered = known is None and is_altered(connection, id, parts["secret"])
     loop.reopen(open_decisions(connection, loop), unmeasured(connection, loop))
     loop.alarms_logged = len(loop.state.alarms)
     return loop
@@ -160,11 +163,10 @@ def kept_promise(connection: Connection, loop: int, secret: bytes | None) -> Cer
         return None
 
 
-def mend_promise(connection: Connection, loop: Loop) -> None:
-    """Keep the promise of a loop in the place of one that was altered, and so was computed again."""
-    altered = sql.promise_of(connection, loop.id, __version__) is not None
-    if altered and kept_promise(connection, loop.id, sql.secret_of(connection)[0]) is None:
-        keep_promise(connection, loop)
+def is_altered(connection: Connection, loop: int, secret: bytes | None) -> bool:
+    """Whether a promise was kept, and is not as it was."""
+    kept = sql.promise_of(connection, loop, __version__)
+    return kept is not None and kept_promise(connection, loop, secret) is None
 
 
 def check_promise(connection: Connection, loop: Loop) -> None:
