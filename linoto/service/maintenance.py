@@ -95,7 +95,7 @@ def begin_epoch(
     connection.add_tables()
     sql.put_epoch(connection, epoch)
     for row in sql.all_loops(connection):
-        loop = recover(connection, row)
+        loop = recover_for_restore(connection, row)
         event = restored_event(loop, epoch, noted.get(loop.id))
         loop.apply(event, max(now, loop.state.at))
         insert(connection, loop, event)
@@ -111,6 +111,17 @@ def begin_epoch(
     lines += revoke_tokens(connection, keep_tokens, now)
     connection.commit()
     return lines, loops
+
+
+def recover_for_restore(connection: Connection, row: Row) -> Loop:
+    """A loop of a copy; it cannot be left out, as it would miss its new epoch when it is mended later."""
+    try:
+        return recover(connection, row)
+    except UNREADABLE as error:
+        raise ValueError(
+            "nothing is restored, because a loop that is left out would give ids out twice once it is "
+            f"mended; take another backup, or mend a copy of this one: {why_unreadable(row[1], error)}"
+        ) from error
 
 
 def revoke_tokens(connection: Connection, keep: bool, now: float) -> list[str]:

@@ -28,7 +28,7 @@ from linoto.service.errors import Refused
 from linoto.service.loops.arm_views import first_shown
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
-from linoto.service.maintenance import backup, check, create_loop
+from linoto.service.maintenance import backup, check, create_loop, restore
 from linoto.service.retention import PARTS, prune
 from linoto.service.storage import features, sql
 from linoto.service.storage.database import open_database
@@ -277,6 +277,27 @@ def test_damaged_features_damage_their_loop_and_no_other(tmp_path: Path) -> None
         assert "are damaged" in service.loops.damaged["loop"].why
     with pytest.raises(ValueError, match="are damaged: their bytes are not those that were stored"):
         list(check(place))
+
+
+def test_a_damaged_file_that_every_loop_has_is_replaced_by_create(tmp_path: Path) -> None:
+    """No server starts that it could be sent to; nothing is restored of it, as its loop could not be told."""
+    place, back = tmp_path / "x.sqlite", tmp_path / "back.sqlite"
+    make(place)
+    damage(place)
+    backup(place, tmp_path / "backup.sqlite")
+    said = r"are damaged: .*`linoto create` with it .* next start"
+    with pytest.raises(ValueError, match=said), opened(place):
+        pass
+    with pytest.raises(ValueError, match=r"nothing is restored, .* give ids out twice .* are damaged"):
+        restore(tmp_path / "backup.sqlite", back)
+    assert not back.exists()
+    for each in (place, tmp_path / "backup.sqlite"):
+        make(each)
+        gc.collect()
+        assert any("agree" in line for line in check(each))
+    assert any("loop: now safe-only" in line for line in restore(tmp_path / "backup.sqlite", back))
+    with opened(place) as service:
+        assert set(service.loops.by_name) == {"loop"}
 
 
 def test_copies_and_backups_have_the_file_too(tmp_path: Path, postgres: Cluster) -> None:

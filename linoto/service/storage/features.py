@@ -34,7 +34,8 @@ LONGEST_NAME = 200  # characters of the name of an arm
 NOT_THERE = "features must be those of a file that was uploaded (POST /v1/features), got {!r}"
 DAMAGED = (
     "the features {} are damaged: their bytes are not those that were stored; send the same file again, "
-    "which replaces them (POST /v1/features)"
+    "which replaces them (POST /v1/features, or `linoto create` with it while no server runs): the next "
+    "start reads their loops again"
 )
 
 
