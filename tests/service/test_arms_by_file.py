@@ -279,6 +279,20 @@ def test_damaged_features_damage_their_loop_and_no_other(tmp_path: Path) -> None
         list(check(place))
 
 
+def test_no_loop_is_made_of_a_damaged_file_that_another_has_in_memory(tmp_path: Path) -> None:
+    place, body = tmp_path / "x.sqlite", file_of(FEATURES)
+    with served(place) as server, server.client() as client:
+        digest = ask(server, "POST", "/v1/features", body, ARRAY)[1]["sha256"]
+        create = partial(client.create, policy=POLICY, default_reward=0.0, features=digest)
+        create("first")
+        damage(place)
+        with pytest.raises(ServiceError, match="are damaged"):
+            create("second")
+        assert create("first")["arms"] == K  # it is there, and goes on
+        assert ask(server, "POST", "/v1/features", body, ARRAY)[0] == 200
+        assert create("second")["arms"] == K
+
+
 def test_a_damaged_file_that_every_loop_has_is_replaced_by_create(tmp_path: Path) -> None:
     """No server starts that it could be sent to; nothing is restored of it, as its loop could not be told."""
     place, back = tmp_path / "x.sqlite", tmp_path / "back.sqlite"

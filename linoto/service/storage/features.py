@@ -118,12 +118,13 @@ def opened(blob: bytes, digest: str) -> StoredArms:
 
 def find(connection: Connection, digest: str | None) -> StoredArms | None:
     """The arms of a file, checked; None for the arms of a loop that has none by file."""
-    if digest is None:
-        return None
-    known = KNOWN.get(digest)
-    if known is not None:
-        return known
-    return opened(read(connection, digest), digest)
+    known = KNOWN.get(digest or "")
+    return find_stored(connection, digest) if known is None else known
+
+
+def find_stored(connection: Connection, digest: str | None) -> StoredArms | None:
+    """The same for a new loop: what is stored is checked though another loop has it in memory."""
+    return None if digest is None else opened(read(connection, digest), digest)
 
 
 def read(connection: Connection, digest: str) -> bytes:

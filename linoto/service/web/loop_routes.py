@@ -133,10 +133,9 @@ async def create_loop(request: AnyRequest, name: LoopName, data: Json[LoopSpec])
     loops, folder = loops_of(request), request.app.state.logs
     creation = cast(LoopCreation, request.app.state.creation)
     async with creation.lock(name):  # the same request again waits until it is made, and finds it
+        find = features.find if name in loops.by_name else features.find_stored
         stored = await creation.run(  # somebody has it until the loop does
-            lambda: store_of(request).read_where_written(
-                lambda connection: features.find(connection, data.features)
-            )
+            lambda: store_of(request).read_where_written(lambda connection: find(connection, data.features))
         )
         canonical = await creation.run(lambda: spec.canonical(data, logs=folder))
         known = loops.by_name.get(name)
