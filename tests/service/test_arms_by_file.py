@@ -265,6 +265,17 @@ def test_a_damaged_file_is_found_and_refused_until_it_is_sent_again(tmp_path: Pa
     assert "other: 0 events, snapshot, replay and tables agree" in list(check(place))
 
 
+def test_a_damaged_head_is_refused_whatever_number_of_parts_it_says(place: Place) -> None:
+    arms = features.arms_of_file(FEATURES, Numbered(K))
+    with opened(place) as service:
+        service.store.write_sync(lambda connection: features.put(connection, arms, 1.0))
+        for parts in (10**30, 2**31 - 1, 2, 0, -3):
+            row = (arms.sha256, 0, json.dumps({"arms": K, "features": D, "parts": parts}).encode(), 1.0)
+            service.store.write_sync(lambda connection, row=row: sql.put_features(connection, row))
+            found = service.store.write_sync(lambda connection: list(features.find_damaged(connection)))
+            assert [f"{arms.sha256} are damaged" in why for why in found] == [True]
+
+
 def test_damaged_features_damage_their_loop_and_no_other(tmp_path: Path) -> None:
     place = tmp_path / "x.sqlite"
     make(place)

@@ -12,7 +12,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -44,7 +44,7 @@ class Head(msgspec.Struct):
 
     arms: int
     features: int
-    parts: int
+    parts: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +136,8 @@ def read(connection: Connection, digest: str) -> bytes:
         parts = msgspec.json.decode(head, type=Head).parts
     except ValueError:
         raise invalid(DAMAGED.format(digest)) from None
+    if sql.count_parts(connection, digest, parts) != parts:  # a damaged head may say any number
+        raise invalid(DAMAGED.format(digest))
     blob = b"".join(sql.features_part(connection, digest, part) for part in range(1, parts + 1))
     if sha256(blob).hexdigest() != digest:
         raise invalid(DAMAGED.format(digest))

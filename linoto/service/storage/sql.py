@@ -432,6 +432,12 @@ def features_head(connection: Connection, digest: str) -> bytes | None:
     return None if row is None else bytes(row[0])
 
 
+def count_parts(connection: Connection, digest: str, last: int) -> int:
+    """How many of the parts 1 to `last` of a file are there."""
+    count = "SELECT count(*) FROM features WHERE sha256 = ? AND part BETWEEN 1 AND ?"
+    return int(connection.execute(count, (digest, last)).fetchall()[0][0])
+
+
 def features_part(connection: Connection, digest: str, part: int) -> bytes:
     """One part of a file; nothing where it is missing."""
     row = one_row(connection, "SELECT body FROM features WHERE sha256 = ? AND part = ?", (digest, part))
@@ -453,8 +459,7 @@ def hold_parts(connection: Connection, digest: str, parts: int, at: float) -> bo
     Whoever does changes the first part before, and so waits or has ended.
     """
     connection.execute("UPDATE features SET at = ? WHERE sha256 = ? AND part = 1", (at, digest))
-    count = "SELECT count(*) FROM features WHERE sha256 = ? AND part BETWEEN 1 AND ?"
-    return connection.execute(count, (digest, parts)).fetchall() == [(parts,)]
+    return count_parts(connection, digest, parts) == parts
 
 
 def use_features(connection: Connection, digest: str, at: float) -> bool:
