@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -51,37 +52,54 @@ def read_array_file(path: Path, *, intercept: bool, arm_effects: bool | None) ->
 
 
 class ArrayLayout(NamedTuple):
-    """Where the features lie in a file of arms, and what else it says."""
+    """Where the features lie in a file of arms."""
 
     shape: tuple[int, int]  # (k, d)
     by_columns: bool  # whether columns come first
     kind: np.dtype[Any]
     place: int  # of the first number
-    names: Names
 
 
-def layout_of(file: BinaryIO) -> ArrayLayout:
-    """What a file of arms says before and after its numbers; refuse what is none."""
-    shape, by_columns, kind = described(file)
+def layout_of(file: BinaryIO, where: str) -> ArrayLayout:
+    """What a file of arms says before its numbers; then it is where names may begin. Refuse what is none."""
+    with saying_what_it_must_be(where):
+        shape, by_columns, kind = described(file)
+        place = file.tell()
+        end = place + shape[0] * shape[1] * kind.itemsize
+        if file.seek(0, 2) < end:
+            raise ValueError("got a part of one")
+        file.seek(end)
+    return ArrayLayout(shape, by_columns, kind, place)
+
+
+def names_after(file: BinaryIO, k: int, where: str) -> Names:
+    """The names of k arms after their features: those of a second array, or numbers."""
     place = file.tell()
-    end = place + shape[0] * shape[1] * kind.itemsize
-    if file.seek(0, 2) < end:
-        raise ValueError("got a part of one")
-    more = file.tell() > end
-    file.seek(end)
-    names: Names = read_names(file, shape[0]) if more else Numbered(shape[0])
-    return ArrayLayout(shape, by_columns, kind, place, names)
+    if file.seek(0, 2) == place:
+        return Numbered(k)
+    file.seek(place)
+    with saying_what_it_must_be(where):
+        texts = read_names(file, k)
+    return names_of(texts, "names", where)
+
+
+@contextmanager
+def saying_what_it_must_be(where: str) -> Iterator[None]:
+    """Whatever is wrong with the form of a file, begin with what it must be."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{where} must be {MADE}, {error}") from None
 
 
 def open_array_file(path: Path) -> tuple[npt.NDArray[Any], Names]:
     """(k, d) the features, mapped for reading, and the names."""
     try:
         with path.open("rb") as file:
-            shape, by_columns, kind, place, names = layout_of(file)
+            shape, by_columns, kind, place = layout_of(file, str(path))
+            names = names_after(file, shape[0], str(path))
     except OSError as error:
         raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ValueError(f"{path} must be {MADE}, {error}") from None
     order = "F" if by_columns else "C"
     features = np.memmap(path, kind, "r", place, shape, order)  # type: ignore[call-overload]
     return features, names
@@ -93,7 +111,7 @@ def described(file: BinaryIO) -> tuple[tuple[int, int], bool, np.dtype[Any]]:
     if len(shape) != 2 or 0 in shape:
         raise ValueError(f"got one of shape {shape}")
     if kind not in (np.dtype("<f4"), np.dtype("<f8")):
-        raise ValueError(f"in float32 or float64, got {kind}")
+        raise ValueError(f"in little-endian float32 or float64, got {kind}")
     return (shape[0], shape[1]), by_columns, kind
 
 
@@ -111,8 +129,8 @@ def read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return shape, by_columns, kind
 
 
-def read_names(file: BinaryIO, k: int) -> Names:
-    """The names of k arms, from the second array of a file, which begins here and ends it."""
+def read_names(file: BinaryIO, k: int) -> list[str]:
+    """The names of k arms as texts, from the second array of a file, which begins here and ends it."""
     try:
         shape, _, kind = read_header(file)
     except ValueError as error:
@@ -126,10 +144,9 @@ def read_names(file: BinaryIO, k: int) -> Names:
     try:
         if kind.kind == "U" and np.frombuffer(content, f"{kind.byteorder}u4").max() > sys.maxunicode:
             raise ValueError  # numpy would make text of it that cannot be read again
-        texts = decoded(names)
+        return decoded(names)
     except ValueError:
         raise ValueError("and names of arms as a second one, got one that is not Unicode text") from None
-    return names_of(texts, "names", "the file")
 
 
 def decoded(names: npt.NDArray[Any]) -> list[str]:

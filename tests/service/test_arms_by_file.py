@@ -203,7 +203,7 @@ def test_what_cannot_be_stored_or_used_is_refused_in_a_sentence(tmp_path: Path) 
     with served(tmp_path / "x.sqlite") as server:
         assert sent(server, b"{}", **{"content-type": "application/json"})[0] == 415
         status, said = sent(server, b"")
-        assert status == 422 and said.endswith("as numpy.save writes it: got something else")
+        assert status == 422 and said.endswith("as numpy.save writes it, got something else")
         assert "got a part of one" in sent(server, file_of(FEATURES)[:-1])[1]
         assert "float32 or float64, got int64" in sent(server, file_of(FEATURES.astype(int)))[1]
         assert "actions must be finite, got nan" in sent(server, file_of(holes))[1]
@@ -220,6 +220,39 @@ def test_what_cannot_be_stored_or_used_is_refused_in_a_sentence(tmp_path: Path) 
             with pytest.raises(ServiceError, match="offline must cover the 5000 arms of actions, got 1"):
                 loop(features=said["sha256"], offline=linoto.Offline(pulls=[1], reward_sums=[1.0]))
             assert client.loops() == []
+
+
+def test_what_is_more_than_a_file_may_have_is_refused_on_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "stats.npz", pulls=PULLS, reward_sums=0.4 * PULLS)
+    policy = json.dumps(linoto.to_dict(linoto.Gated(explorer=linoto.LinUCB(), gate=linoto.Open())))
+    words = ("create", "shop", tmp_path / "stats.npz", "--arms", tmp_path / "items.npy", "--no-intercept")
+    rest = ("--policy", policy, "--noise", "0.5", "--default-reward", 0, "--db", tmp_path / "x.sqlite")
+
+    def refused(said: str, *arrays: Any) -> None:
+        (tmp_path / "items.npy").write_bytes(file_of(*arrays))
+        with pytest.raises(Refused, match=said):
+            features.read_upload(file_of(*arrays))
+        assert run(*words, *rest) == 1 and said in capsys.readouterr().err
+        assert not (tmp_path / "x.sqlite").exists()
+
+    names = [f"item {i}" for i in range(K)]
+    longest = [*names[1:], "é" * 200]
+    features.read_upload(file_of(FEATURES, np.array(longest)))
+    too_long = "names of arms must have at most 200 characters, got one of 201"
+    refused(too_long, FEATURES, np.array([*names[1:], "x" * 201]))
+    monkeypatch.setattr(features, "MOST_BYTES", 4 * K * D + 400 * K - 1)
+    features.read_upload(file_of(FEATURES, np.array(names)))
+    refused("arms by file must take at most 2159999 bytes with their names, got 2160000", FEATURES, longest)
+    monkeypatch.setattr(features, "MOST_ARMS", K - 1)
+    refused("a file must have at most 4999 arms, got 5000", FEATURES)
+
+
+def test_the_number_of_arms_is_checked_before_their_names_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "MOST_ARMS", K - 1)
+    with pytest.raises(Refused, match="at most 4999 arms, got 5000"):
+        features.read_upload(file_of(FEATURES, np.array(["the same"] * K)))
 
 
 def test_a_file_that_was_not_sent_to_its_end_is_none(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Floats
 from linoto.core.names import Names, Numbered
 from linoto.core.validation import check_finite
-from linoto.logs.arm_files import MADE, encoded, layout_of
+from linoto.logs.arm_files import ArrayLayout, encoded, layout_of, names_after
 from linoto.service.errors import Refused, invalid
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection
@@ -72,7 +72,8 @@ KNOWN: WeakValueDictionary[str, StoredArms] = WeakValueDictionary()  # those tha
 
 
 def arms_of_file(features: npt.NDArray[Any], names: Names) -> StoredArms:
-    """Arms (k, d) as they would be stored."""
+    """Arms (k, d) as they would be stored, or a refusal of more than a file may have."""
+    check_limits(features, names)
     file = io.BytesIO()
     np.save(file, np.asfortranarray(features), allow_pickle=False)
     if not isinstance(names, Numbered):
@@ -81,28 +82,52 @@ def arms_of_file(features: npt.NDArray[Any], names: Names) -> StoredArms:
     return opened(blob, sha256(blob).hexdigest())
 
 
+def check_limits(features: npt.NDArray[Any], names: Names) -> None:
+    """Refuse too many arms, names that are too long, and what takes too many bytes."""
+    check_count(len(features))
+    width = 0
+    if not isinstance(names, Numbered):
+        longest = max(map(len, names))
+        if longest > LONGEST_NAME:
+            raise invalid(f"names of arms must have at most {LONGEST_NAME} characters, got one of {longest}")
+        width = max(len(name.encode()) for name in names)
+    size = features.nbytes + width * len(names)
+    if size > MOST_BYTES:
+        raise invalid(f"arms by file must take at most {MOST_BYTES} bytes with their names, got {size}")
+
+
+def check_count(k: int) -> None:
+    """Refuse too many arms."""
+    if k > MOST_ARMS:
+        raise invalid(f"a file must have at most {MOST_ARMS} arms, got {k}")
+
+
 def read_upload(body: bytes) -> StoredArms:
     """The arms of a file that was sent, or a refusal that says what it must be."""
+    file = io.BytesIO(body)
     try:
-        features, names = arms_in(body)
+        layout = layout_of(file, "the body")
+        check_count(layout.shape[0])  # before names are made, which take 16 times their bytes
+        names = names_after(file, layout.shape[0], "the body")
+        features = features_in(body, layout)
         check_finite(features)
     except ValueError as error:
-        raise invalid(f"the body must be {MADE}: {error}") from error
-    if len(features) > MOST_ARMS:
-        raise invalid(f"a file must have at most {MOST_ARMS} arms, got {len(features)}")
-    longest = 0 if isinstance(names, Numbered) else max(map(len, names))
-    if longest > LONGEST_NAME:
-        raise invalid(f"names must have at most {LONGEST_NAME} characters, got one of {longest}")
-    if not isinstance(names, Numbered) and not all(names):
-        raise invalid("names must have a character at the least, got one without")
+        raise invalid(str(error)) from error
     return arms_of_file(features, names)
 
 
 def arms_in(blob: bytes) -> tuple[npt.NDArray[Any], Names]:
     """(k, d) the features in the bytes of a file, and the names of the arms."""
-    shape, by_columns, kind, place, names = layout_of(io.BytesIO(blob))
-    flat = np.frombuffer(blob, kind, shape[0] * shape[1], place)
-    return flat.reshape(shape, order="F" if by_columns else "C"), names
+    file = io.BytesIO(blob)
+    layout = layout_of(file, "the file")
+    return features_in(blob, layout), names_after(file, layout.shape[0], "the file")
+
+
+def features_in(blob: bytes, layout: ArrayLayout) -> npt.NDArray[Any]:
+    """(k, d) the features alone."""
+    k, d = layout.shape
+    flat = np.frombuffer(blob, layout.kind, k * d, layout.place)
+    return flat.reshape(layout.shape, order="F" if layout.by_columns else "C")
 
 
 def opened(blob: bytes, digest: str) -> StoredArms:
