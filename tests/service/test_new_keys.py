@@ -19,10 +19,11 @@ from linoto.service.server import Service
 from linoto.service.storage import postgres_keys
 from linoto.service.storage import postgres_sql as own_sql
 from linoto.service.storage.places import Address
-from linoto.service.storage.postgres_keys import Scan, UsedKeys
+from linoto.service.storage.postgres_keys import NewKeys, Scan, UsedKeys
 
 Work = Callable[[Service], Coroutine[Any, Any, None]]
 PATIENCE = 30.0  # seconds after which a test gives up
+NOWHERE = Address("postgresql://nobody@nowhere/nothing")
 ODD = ["", " ", "a", "ä", "日本", "'", "\\", "\t\n", "k" * 200, "🙂"]
 
 
@@ -87,6 +88,62 @@ def test_a_set_takes_few_new_keys_for_used_ones_until_it_is_full() -> None:
     assert used.count == 8193 and 10 <= wrong <= 50  # 29 are expected
     assert used.size == 2**17 and UsedKeys(10**9).size == postgres_keys.LARGEST
     assert UsedKeys(8193).size == 2**19  # twice the keys before it is full
+
+
+@pytest.mark.parametrize("keys", [0, 1, 3000, 8192, 8193])
+def test_a_folded_set_is_the_one_of_its_keys(keys: int) -> None:
+    large, right = UsedKeys(10**6), UsedKeys(keys)
+    for number in range(keys):
+        large.add(f"key {number}")
+        right.add(f"key {number}")
+    large.fold()
+    assert (large.size, large._bits, large.count) == (right.size, right._bits, right.count)
+
+
+def ended(keys: NewKeys, name: str, loop: int, used: UsedKeys) -> None:
+    """As if all keys of a loop had been read."""
+    keys._scan = scan = Scan(keys.address, name, loop, ())
+    scan.used, scan.ended = used, True
+    keys.settle()
+
+
+def test_a_loop_that_found_no_room_is_read_when_another_leaves_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_keys, "ROOM", postgres_keys.SMALLEST)
+    keys = NewKeys(NOWHERE)
+    ended(keys, "first", 1, UsedKeys(0))
+    ended(keys, "second", 2, UsedKeys(0))
+    assert keys.find_new("first", "a") == 1 and keys.find_new("second", "a") is None
+    keys.keep(lambda name: True)
+    assert not keys.wants("second")
+    keys.keep(lambda name: name == "second")
+    assert keys.wants("second")
+    ended(keys, "second", 2, UsedKeys(0))
+    assert keys.find_new("second", "a") == 2
+
+
+def test_where_no_thread_can_be_started_keys_are_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Scan) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Scan, "start", fail)
+    monkeypatch.setattr(postgres_keys, "PAUSE", 0.0)
+    keys = NewKeys(NOWHERE)
+    keys.scan("loop", 1, ())
+    assert keys.wants("loop")
+
+
+def test_decisions_without_a_key_take_no_room(address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_keys, "SMALLEST", 2**7)
+
+    async def work(service: Service) -> None:
+        for _ in range(50):
+            decide(service)
+        await ask(service, "k0")
+        await until_known(service)
+        keys: Any = service.store._engine.connection._new_keys  # type: ignore[attr-defined]
+        assert keys._used["loop"][1].size == 2**7
+
+    with_service(address, work)
 
 
 def test_a_new_key_is_decided_by_one_statement_and_a_used_one_is_looked_up(address: Address) -> None:

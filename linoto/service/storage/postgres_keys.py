@@ -33,8 +33,7 @@ class UsedKeys:
     """A Bloom filter: what is not in it was never added."""
 
     def __init__(self, expected: int) -> None:
-        wanted = max(2 * BITS * expected, SMALLEST)
-        self.size = min(1 << (wanted - 1).bit_length(), LARGEST)
+        self.size = size_for(expected)
         self.count = 0
         self._bits = bytearray(self.size // 8)
 
@@ -65,6 +64,13 @@ class UsedKeys:
             place += step
         self.count += len(found)
 
+    def fold(self) -> None:
+        """Make it as small as a set of its keys alone: taken modulo half the size, places are the same."""
+        while self.size > size_for(self.count):
+            self.size //= 2
+            halves = np.frombuffer(self._bits, np.uint8).reshape(2, -1)
+            self._bits = bytearray(halves[0] | halves[1])
+
     def __contains__(self, key: str) -> bool:
         place, step = hashed(key)
         bits, mask = self._bits, self.size - 1
@@ -74,6 +80,11 @@ class UsedKeys:
                 return False
             place += step
         return True
+
+
+def size_for(keys: int) -> int:
+    """Bits of a set that as many more keys make full, if that is not too large."""
+    return min(1 << (max(2 * BITS * keys, SMALLEST) - 1).bit_length(), LARGEST)
 
 
 def hashed(key: str) -> tuple[int, int]:
@@ -114,6 +125,7 @@ class Scan(threading.Thread):
             if used.is_full:
                 self.too_many = True
                 return
+        used.fold()  # most decisions may have no key
         if not self.stopped.is_set():
             self.used = used
 
@@ -131,16 +143,19 @@ class NewKeys:
         self._stop()
         self._used: dict[str, tuple[int, UsedKeys]] = {}
         self._by_loop: dict[int, UsedKeys] = {}
-        self._without: set[str] = set()  # loops that have too many keys, or found no room
+        self._without: dict[str, bool] = {}  # loops that found no room, or (False) have too many keys
         self._not_before = 0.0
 
     def keep(self, is_here: Callable[[str], bool]) -> None:
         """Others may write to the rest from now on."""
         if self._scan is not None and not is_here(self._scan.loop_name):
             self._stop()
-        for name in [name for name in self._used if not is_here(name)]:
+        gone = [name for name in self._used if not is_here(name)]
+        for name in gone:
             self._drop(name)
-        self._without = {name for name in self._without if is_here(name)}
+        for name, crowded in list(self._without.items()):
+            if not is_here(name) or (crowded and gone):
+                del self._without[name]
 
     def _stop(self) -> None:
         if self._scan is not None:
@@ -173,7 +188,11 @@ class NewKeys:
     def scan(self, name: str, loop: int, server: Row) -> None:
         """Read the keys of a loop that this session writes to; from now on those that come are noted."""
         self._scan = Scan(self.address, name, loop, server)
-        self._scan.start()
+        try:
+            self._scan.start()
+        except RuntimeError:  # no more threads can be started: it is tried again
+            self._scan = None
+            self._not_before = time.monotonic() + PAUSE
 
     def settle(self) -> None:
         """Use what was read meanwhile."""
@@ -188,7 +207,7 @@ class NewKeys:
         if name in self._used:
             self._drop(name)
         if scan.used is None or scan.used.size + sum(each.size for each in self._by_loop.values()) > ROOM:
-            self._without.add(name)
+            self._without[name] = not scan.too_many
             return
         for key in scan.arrived:
             scan.used.add(key)
