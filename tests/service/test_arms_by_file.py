@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ PULLS = np.bincount(np.random.default_rng(2).integers(K, size=2000), minlength=K
 LOG = linoto.Offline(pulls=PULLS, reward_sums=PULLS * FEATURES[:, 0].astype(np.float64))
 FIRST_DECISION = """
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 import linoto
@@ -433,6 +435,35 @@ def test_an_upload_that_was_pruned_meanwhile_is_refused_and_can_be_sent_again(pl
         put(1, 2, 3, 4)
         service.store.write_sync(finish)
         assert service.store.write_sync(lambda c: features.read(c, arms.sha256)) == arms.blob
+
+
+def test_whoever_completes_a_file_waits_for_who_deletes_a_part_of_it(
+    postgres: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL no statement sees what another session has not committed yet."""
+    monkeypatch.setattr(features, "PART", 20_000)
+    address, arms, said = postgres.database(), features.arms_of_file(FEATURES, Numbered(K)), list[str]()
+
+    def complete() -> None:
+        with pytest.raises(Refused) as refused:
+            service.store.write_sync(partial(features.finish, arms=arms, at=300.0))
+        said.append(refused.value.code)
+
+    with opened(address) as service:
+        for number, body in arms.parts():
+            row = (arms.sha256, number, body, 100.0)
+            service.store.write_sync(lambda connection, row=row: sql.put_features(connection, row))
+        with open_database(address) as deleting:
+            deleting.begin()
+            assert sql.delete_parts(deleting, arms.sha256, 200.0, 1) == 1
+            completing = threading.Thread(target=complete)
+            completing.start()
+            completing.join(0.3)
+            assert completing.is_alive()
+            deleting.commit()
+        completing.join()
+    assert said == ["pruned"]
+    postgres.drop(address)
 
 
 def test_create_takes_arms_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
