@@ -114,6 +114,11 @@ def contradictions(
             f"rewards are said never to leave [{exact(limits[0])}, {exact(limits[1])}], and the log has them "
             f"from {exact(low)} to {exact(high)}"
         )
+    yield from short_bound(given, shortest)
+
+
+def short_bound(given: Confidence, shortest: float) -> Iterator[str]:
+    """That the bound on the linear model cannot be so."""
     if given.bound < shortest:
         yield (
             f"the log contradicts bound={exact(given.bound)}: a linear model needs a parameter of length "

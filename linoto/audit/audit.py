@@ -15,18 +15,14 @@ from linoto.audit.assume import (
     contradictions,
     limits_of_rewards,
     propose_confidence,
+    short_bound,
     stated,
 )
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.content import content_facts, dropped_notes, dropped_reasons, nothing_tested
 from linoto.audit.coverage import Coverage, design_dict, design_fact
 from linoto.audit.curves import Curve
-from linoto.audit.drift import (
-    Drift,
-    drift_dict,
-    drift_fact,
-    drift_reasons,
-)
+from linoto.audit.drift import REMEDY, Drift, drift_dict, drift_fact, drift_reasons
 from linoto.audit.fit import LackOfFit, Linearity
 from linoto.audit.gain import Gain, find_gain, gain_facts, gain_reasons, gain_support
 from linoto.audit.means import MeansOfArms, means_of
@@ -60,7 +56,7 @@ from linoto.core.hints import amount, as_sure_as, counted
 from linoto.core.intervals import Limits
 from linoto.core.notebook import html_table, text_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
-from linoto.core.verdicts import HORIZON, Findings, Verdict, judged
+from linoto.core.verdicts import BY_PRACTICE, HORIZON, Findings, Verdict, judged
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 from linoto.logs.saved import SavedLog
@@ -118,7 +114,7 @@ def audit_log(
         metrics=look_at_metrics(log, rows, delta=delta, adaptive=adaptive),
         **look_at(means, confidence, adaptive=adaptive, horizon=horizon),
     )
-    return Audit(**vars(found), **judged(found.weighed()))
+    return Audit(**vars(found), **judged(found.judged_by()))
 
 
 def look_at(
@@ -187,6 +183,11 @@ class AuditFindings:
         return len(self.promises) > 1
 
     @property
+    def rests_on_log(self) -> bool:
+        """Whether the verdict is on a log to build on; where Control is the only gate, it is not."""
+        return self.several_gates or self.promise.kind != "control"
+
+    @property
     def certificate(self) -> Certificate | None:
         """What is promised; None where nothing is."""
         return self.promise.certificate
@@ -229,15 +230,26 @@ class AuditFindings:
         """Where the true mean of what was logged lies; None where that is not known."""
         return self.means.interval(self.certificate, self.confidence, adaptive=self.adaptive)
 
+    def judged_by(self) -> Findings:
+        """What the verdict is reached by."""
+        found = self.weighed()
+        return found if self.rests_on_log else found.by_practice
+
+    @property
+    def spared(self) -> tuple[str, ...]:
+        """What speaks against promises that rest on the log, where the verdict is on one that does not."""
+        return () if self.rests_on_log else self.weighed().spared
+
     def weighed(self) -> Findings:
         """What speaks for the log and against it, for the one rule of `core.verdicts`."""
         log, centre, confidence, lines = self.log, self.means.centre, self.confidence, self.linearity
         tested = self.fit is not None or self.drift is not None
+        drifted = drift_reasons(self.drift, log, centre)
         of_metrics = [metric.weighed() for metric in self.metrics]
         return Findings(
             against=(
                 *dropped_reasons(log),
-                *drift_reasons(self.drift, log, centre),
+                *drifted,
                 *self.contradicted(),
                 *(reason for found in of_metrics for reason in found.against),
             ),
@@ -256,9 +268,10 @@ class AuditFindings:
             ),
             support=(
                 *gain_support(self.gain),
-                *lines.support(),
-                *(["early and late rows agree"] if self.drift else []),
+                *(() if lines.features() else lines.support()),
+                *(["early and late rows agree"] if self.drift and not drifted else []),
             ),
+            log_only=(*drifted, *(short_bound(confidence, self.shortest) if confidence else ())),
         )
 
     @property
@@ -287,6 +300,7 @@ class AuditFindings:
         untested = self.drift is None
         return (
             *(*log.arms.notes, *log.notes, *dropped_notes(log)),
+            *(f"{text.removesuffix(REMEDY)}; {BY_PRACTICE}" for text in self.spared),
             *([HEAVY] if heavy else []),
             *([SHARES_CHANGED] if self.adaptive else []),
             *assumed_notes(self.means, self.confidence, self.certificate),
@@ -314,6 +328,7 @@ class Audit(AuditFindings):
             reasons=self.reasons,
             verdict_of_log=self.verdict_of_log,
             reasons_of_log=self.reasons_of_log,
+            against_log=self.spared,
             least_misfit=self.least_misfit,
             drift=self.means.size_of_drift(),
             randomised=self.given.randomised and not self.wrong_propensities.size,

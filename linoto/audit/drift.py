@@ -27,6 +27,7 @@ FEWEST_CLICKS = 2.0  # variance of late ones (8 ones in equal halves) below whic
 COMMON_SHARE = 0.7  # of the false alarms, for the shift that arms have in common
 SINGLE_SHARE = 0.15  # for single arms, and as much for all of them in any direction
 FEATURES_SHARE = 0.3  # of all false alarms, for what features of contexts are worth; the rest is for arms
+REMEDY = ": build on recent rows only, or promise less"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,7 +172,7 @@ def drift_reasons(drift: Drift | None, log: Log, centre: Centre) -> tuple[str, .
     if drift.features_turned:
         also = f"features of the context are not worth late what they were early{turned_text(drift, log)}"
         what = also if not (drift.moved.size or drift.common_moved) else f"{what}, and {also}"
-    return (f"{what} ({found}): build on recent rows only, or promise less",)
+    return (f"{what} ({found}){REMEDY}",)
 
 
 def turned_text(drift: Drift, log: Log) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from linoto.audit.assume import contradictions, limits_of_rewards
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.content import DROPPED, dropped_reasons, dropped_share, nothing_tested, too_few_events
-from linoto.audit.drift import Drift, drift_dict, drift_fact, drift_reasons
+from linoto.audit.drift import REMEDY, Drift, drift_dict, drift_fact, drift_reasons
 from linoto.audit.fit import Linearity
 from linoto.audit.means import MeansOfArms, interval_of, means_of
 from linoto.audit.noise import Noise, noise_fact
@@ -100,7 +100,7 @@ class MetricFindings:
         if self.model is not None:  # what is below counts, and another budget may do
             return self.told(*(f"{text}; behind a Tolerance the model may pay" for text in self.closed()))
         log, few = self.log, too_few_events(self.log)
-        drifted = (text.rpartition(": ")[0] for text in drift_reasons(self.drift, log, self.means.centre))
+        drifted = (text.removesuffix(REMEDY) for text in drift_reasons(self.drift, log, self.means.centre))
         found = [*self.missing(), *([few] if few else []), *drifted]
         return self.told(*(f"{text}; {STILL_HOLDS}" for text in found))
 

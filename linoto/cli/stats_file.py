@@ -212,7 +212,8 @@ def promise_rows(
     """Rows of a certificate; where it rests on a log that the audit says not to trust, it says so."""
     from linoto.core.certificates import PRACTICE
 
-    if log.verdict != "do not trust" or certificate.against == PRACTICE:
+    doubted = log.verdict == "do not trust" or log.against_log
+    if not doubted or certificate.against == PRACTICE:
         return list(rows)
     doubt = "would hold, but the log is not to be trusted: see the warning"
     return [(name, doubt if (name, text) == ("promise", "holds") else text) for name, text in rows]

@@ -14,6 +14,7 @@ from linoto.core.offline import Offline
 
 HORIZON = 5000  # rounds to come that every verdict is about, unless somebody says otherwise
 AT_RISK = 0.5  # part of what the log earns that a promise must not allow to lose
+BY_PRACTICE = "a Control gate compares with practice in the same rounds, and does not rest on the log"
 Verdict = Literal["deploy", "deploy with arm effects", "not yet", "do not trust"]  # the worst last
 
 
@@ -27,11 +28,26 @@ class Findings:
     blind: tuple[str, ...] = ()  # why they are not to be believed for what is promised
     promise: tuple[str, ...] = ()  # why what is promised is worth nothing over the horizon
     support: tuple[str, ...] = ()  # what speaks for the log
+    log_only: tuple[str, ...] = ()  # those of `against` that count only for a promise that rests on the log
 
     @property
     def of_log(self) -> Findings:
         """The same whatever is promised."""
         return replace(self, promise=(), blind=())
+
+    @property
+    def spared(self) -> tuple[str, ...]:
+        """What a promise by practice in the same rounds does not rest on."""
+        return (*self.log_only, *self.features, *self.blind)
+
+    @property
+    def by_practice(self) -> Findings:
+        """The same for such a promise."""
+        if not self.spared:
+            return self
+        against = tuple(reason for reason in self.against if reason not in self.log_only)
+        support = (*self.support, BY_PRACTICE)
+        return replace(self, against=against, features=(), blind=(), log_only=(), support=support)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from linoto.logs.features import OF_MOMENTS, ArmFeatures, ContextFeatures, LogFe
 FORMAT = 1
 OF_METRIC = "metric_{}_"  # before the names of the arrays of a metric, by its place
 SAVED = "what linoto audit --save wrote"
-JUDGED = ("verdict", "reasons", "verdict_of_log", "reasons_of_log", "least_misfit")
+JUDGED = ("verdict", "reasons", "verdict_of_log", "reasons_of_log", "against_log", "least_misfit")
 AUDITED = ("stated", "source", *JUDGED, "drift", "randomised")
 """What a file holds of the audit; some are not in files of earlier versions."""
 
@@ -43,6 +43,7 @@ class Audited:
     reasons: tuple[str, ...] = ()  # for the verdict
     verdict_of_log: str | None = None  # whatever is promised; None: an earlier version did not say
     reasons_of_log: tuple[str, ...] = ()
+    against_log: tuple[str, ...] = ()  # what the verdicts leave out, as a Control gate does not rest on it
     least_misfit: float | None = None  # that the log could have shown; 0: nothing is judged by features alone
     drift: float | None = None  # how far an arm's mean moves in as many rounds as the log has; None: unknown
     randomised: bool = False  # whether every arm was played, each row by a chance that it states
@@ -63,16 +64,20 @@ class Audited:
     @property
     def warning(self) -> str:
         """What speaks against using it; nothing where the verdict is to deploy."""
+        said, why = f"the audit of {self.source or 'this log'} says: {self.verdict}", self.reasons
         if self.verdict in (None, "deploy"):
-            return ""
-        return f"the audit of {self.source or 'this log'} says: {self.verdict}, because {self.reasons[0]}"
+            said, why = f"{said} behind a Control gate only", self.against_log
+        return f"{said}, because {why[0]}" if why else ""
 
-    @property
-    def findings(self) -> Findings:
-        """What the audit found of the log, for a verdict on another promise than the audit's."""
+    def findings(self, *, by_practice: bool) -> Findings:
+        """What the audit found of the log, for a verdict on another promise than the audit's.
+
+        `by_practice`: one by practice in the same rounds, which does not rest on the log.
+        """
+        found = findings_of(self.verdict_of_log, self.reasons_of_log)
         if self.verdict_of_log is None:
-            return findings_of(self.verdict, self.reasons)
-        return findings_of(self.verdict_of_log, self.reasons_of_log)
+            found = findings_of(self.verdict, self.reasons)
+        return found if by_practice else replace(found, against=(*found.against, *self.against_log))
 
     def header(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -240,7 +245,7 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
     """What was packed by `save`."""
     confidence = None if header["confidence"] is None else from_dict(header["confidence"])
     audited = {name: header[name] for name in AUDITED if name in header}
-    for name in ("stated", "reasons", "reasons_of_log"):
+    for name in ("stated", "reasons", "reasons_of_log", "against_log"):
         audited[name] = tuple(audited.get(name, ()))
     if "guardrails" in header:
         audited["guardrails"] = tuple(from_dict(rail) for rail in header["guardrails"])

@@ -83,7 +83,7 @@ def judge(
     preview: Preview, limit: float | None = None, audited: Audited | None = None
 ) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict on the log and on what was simulated, by the rule of every verdict, and its reasons."""
-    found = Findings() if audited is None else audited.findings
+    found = findings_of_log(preview, audited)
     refuted, blindly = preview.refuted(), preview.worth_having(limit, blindly=True)
     simulated = Simulated(
         refuted="worlds that the log finds plausible break the promise" if refuted else "",
@@ -126,9 +126,15 @@ def late_text(preview: Preview) -> str:
     return f"{hints.counted(preview.delay, 'round')} late"
 
 
-def doubt_of(audited: Audited | None) -> str:
+def findings_of_log(preview: Preview, audited: Audited | None) -> Findings:
+    """What the audit of the log found, as far as what was tried rests on it."""
+    by_practice = preview.points[0].certificate.against == PRACTICE
+    return Findings() if audited is None else audited.findings(by_practice=by_practice)
+
+
+def doubt_of(preview: Preview, audited: Audited | None) -> str:
     """What the audit says against the log, whatever is promised; nothing where it says nothing."""
-    verdict, reasons = ("deploy", ("",)) if audited is None else reach_verdict(audited.findings)
+    verdict, reasons = reach_verdict(findings_of_log(preview, audited))
     if audited is None or verdict == "deploy":
         return ""
     return f"the audit of {audited.source or 'this log'} says {verdict}, because {reasons[0]}"
@@ -159,7 +165,7 @@ def findings(
             for name, least in preview.points[0].certificate.never_opens.items()
         },
         "verdict": judge(preview, limit, audited)[0],
-        "doubt": doubt_of(audited),
+        "doubt": doubt_of(preview, audited),
         "other": suggested(preview),
         "blind": smallest_of_best(preview.worth_having(limit, blindly=True)),
         "deploys": judge(preview, limit, audited)[0] == "deploy",

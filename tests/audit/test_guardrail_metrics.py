@@ -15,8 +15,9 @@ from helpers.guarded_logs import KINDS, guarded_table
 from linoto import ArmTable, audit_log, read_log, read_rows
 from linoto.audit.audit import Audit
 from linoto.audit.metrics import MetricFindings
+from linoto.audit.promises import UNTRUSTED
 from linoto.core.hints import amount
-from linoto.core.verdicts import HORIZON
+from linoto.core.verdicts import BY_PRACTICE, HORIZON, reach_verdict
 
 COLUMNS: dict[str, Any] = {"item": "arm", "reward": "click"}
 COMPLAINTS = "complaint:lower:budget=20"
@@ -123,6 +124,33 @@ def test_a_metric_that_drifts_is_said_to_and_its_guardrail_still_holds(kind: str
     assert "did not have late what they had early" in note and "does not rest on the log" in note
     assert dict(audit.facts())["complaint: steady?"].startswith("no: p = ")
     assert audit.verdict == steady.verdict and not [n for n in steady.notes if n.startswith("complaint")]
+
+
+def test_a_promise_by_control_is_not_doubted_because_arms_drift() -> None:
+    audit = audited("arms", COMPLAINTS, fewer=0.2)
+    assert audit.promise.kind == "control" and audit.drift is not None and audit.drift.rejected
+    assert audit.verdict == audit.verdict_of_log == "deploy" and audit.caution == ""
+    assert BY_PRACTICE in audit.reasons and "early and late rows agree" not in audit.reasons
+    (note,) = (note for note in audit.notes if note.endswith(BY_PRACTICE))
+    assert "arms did not earn late what they earned early" in note and "build on" not in note
+    assert "promise" not in dict(audit.facts())
+    assert audited("arms", fewer=0.2).verdict == "do not trust"  # Tolerance rests on the log
+
+
+def test_what_control_assumes_of_rewards_still_speaks_against_it() -> None:
+    log = read_log(guarded_table(fewer=0.2), **COLUMNS, guardrails=[COMPLAINTS])
+    audit = audit_log(log, noise="bounded", reward_range=(0.0, 0.5))
+    assert audit.verdict == "do not trust" and "said never to leave [0, 0.5]" in " ".join(audit.reasons)
+    assert audit.caution == UNTRUSTED
+
+
+def test_a_log_in_doubt_stays_so_for_gates_that_rest_on_it() -> None:
+    saved = audited("arms", COMPLAINTS, fewer=0.2).saved("clicks.csv")
+    assert reach_verdict(saved.findings(by_practice=True))[0] == "deploy"
+    assert reach_verdict(saved.findings(by_practice=False))[0] == "do not trust"
+    assert saved.warning.startswith(
+        "the audit of clicks.csv says: deploy behind a Control gate only, because arms did not earn late"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

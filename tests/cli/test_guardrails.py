@@ -263,6 +263,25 @@ def test_a_launch_leads_from_a_column_to_a_loop_that_guards_it(
         service.close()
 
 
+def test_arms_that_drift_stop_no_launch_behind_control_and_are_held_against_a_tolerance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write_guarded(tmp_path / "clicks.csv", guarded_table(fewer=0.2, missing=0.0))
+    stats, page = str(tmp_path / "stats.npz"), tmp_path / "audit.html"
+    rail = ["--guardrail", "complaint:lower:budget=60"]
+    assert run("audit", log, *LOG, *rail, "--save", stats, "--out", page, "--fail-on", "not-yet") == 0
+    assert "Nothing speaks against a promise by a Control gate" in page.read_text()
+    for gate, text in (("control", "holds"), ("tolerance", "would hold, but the log is not to be trusted")):
+        capsys.readouterr()
+        assert run("certificate", stats, "--gate", gate, "--budget", "60", "--bound", "2") == 0
+        out, err = capsys.readouterr()
+        assert f"promise {text}" in " ".join(out.split())
+        assert "deploy behind a Control gate only, because arms did not earn late" in err
+    words = ["--budget", "60", "--horizon", "2000", "--out", str(tmp_path / "here")]
+    assert run("launch", log, *LOG, *rail, *words) == 0
+    assert "Deploy with a budget of" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_model_that_the_audit_has_tested_is_not_warned_of(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

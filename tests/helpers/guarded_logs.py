@@ -15,18 +15,24 @@ KINDS: dict[str, dict[str, Any]] = {
 """How a log is read, with contexts or without."""
 
 
-def guarded_table(n: int = 2000, *, missing: float = 0.005, drift: float = 0.0, rate: float = 0.03) -> Any:
-    """Practice shows a; b is clicked twice as often, and complained about; c is liked."""
+def guarded_table(
+    n: int = 2000, *, missing: float = 0.005, drift: float = 0.0, rate: float = 0.03, fewer: float = 0.0
+) -> Any:
+    """Practice shows a; b is clicked twice as often, and complained about; c is liked.
+
+    Late, complaints are more often by `drift`, and clicks less often by `fewer`.
+    """
     rng = np.random.default_rng(0)
     arm, country = rng.choice(3, n, p=(0.6, 0.2, 0.2)), rng.choice(("NO", "SE"), n)
-    complains = np.array([rate, 7 * rate, 0.5 * rate])[arm] + drift * (np.arange(n) > n / 2)
+    late = np.arange(n) > n / 2
+    complains = np.array([rate, 7 * rate, 0.5 * rate])[arm] + drift * late
     complaint = (rng.random(n) < complains).astype(float)
     complaint[rng.random(n) < missing] = np.nan
     return pa.table(
         {
             "arm": np.array(list("abc"))[arm],
             "country": country,
-            "click": (rng.random(n) < np.array([0.3, 0.6, 0.4])[arm]).astype(float),
+            "click": (rng.random(n) < np.array([0.3, 0.6, 0.4])[arm] - fewer * late).astype(float),
             "complaint": pa.array(complaint, from_pandas=True),
             "minutes": np.clip(rng.normal(10, 3, n) + arm, 0, 30).round(2),
             "p": np.array([0.6, 0.2, 0.2])[arm],
