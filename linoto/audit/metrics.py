@@ -141,9 +141,10 @@ class MetricFindings:
 
     @property
     def headline(self) -> str:
-        """What is better of it, and what is promised."""
+        """What is better of it, what is promised, and that so little would never open it."""
         better = "lower" if self.guardrail.lower_is_better else "higher"
-        return f"{better} is better; {self.guardrail.text('practice')}"
+        closed = self.closed() if self.model is None else ()
+        return "; ".join((f"{better} is better", self.guardrail.text("practice"), *closed))
 
     def values_fact(self) -> str:
         """The mean with its interval, the extremes and the range."""

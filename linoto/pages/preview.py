@@ -16,6 +16,7 @@ from linoto.core import hints
 from linoto.core.certificates import LOG, PRACTICE, SAME_ROUNDS, Certificate
 from linoto.core.hints import UNIT
 from linoto.core.offline import Offline
+from linoto.core.opening import spent_text
 from linoto.core.validation import rounded_up
 from linoto.core.verdicts import Findings, Simulated, Verdict, reach_verdict
 from linoto.logs.saved import Audited
@@ -336,6 +337,8 @@ def metric_tables(preview: Preview) -> list[tuple[str, str, list[dict[str, str]]
         rail = metric.guardrail
         better = "lower is better, and a loss is what there is more of"
         text = rail.text(against) if rail.name in promised else "nothing is promised of it"
+        if (least := certificate.never_opens.get(rail.name)) is not None:
+            text = f"{text}; {spent_text(least, 'rate')}"
         rows = [metric_row(row, preview) for row in preview.metric_table(rail.name)]
         found.append((rail.name, f"{better if rail.lower_is_better else 'higher is better'}; {text}", rows))
     return found

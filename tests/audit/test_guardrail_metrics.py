@@ -88,6 +88,16 @@ def test_what_is_wrong_with_a_metric_is_said_by_its_name_and_weighed(kind: str, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("budget", ["", ":budget=0", ":budget=0.5", ":budget=3"])
+def test_a_budget_that_opens_nothing_is_named_whatever_the_verdict_is(kind: str, budget: str) -> None:
+    wrong = audited(kind, f"complaint:lower{budget}", "minutes:lower:range=0..12:budget=300")
+    assert wrong.verdict == "do not trust"
+    said = dict(wrong.summary())["complaint"]
+    assert "nothing is learned before it is spent: give 6.57 or more, or a small rate" in said
+    assert "nothing is learned" not in dict(audited(kind, COMPLAINTS).summary())["complaint"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "world, said",
     [

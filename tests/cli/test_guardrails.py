@@ -241,6 +241,7 @@ def test_a_budget_too_small_to_learn_is_named_by_preview_and_create(
         text = " ".join(capsys.readouterr().out.split())
         assert f"{told} a budget of 6.12 or more for the guardrail complaint (or a small rate): a" in text
         assert "more logged rows" not in text
+        assert "at most 2 more than practice; so small a budget is spent before" in text
     assert run("create", "clicks", stats, "--budget", "3", "--db", tmp_path / "loops.sqlite") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert text.count("so small a budget is spent before control rounds can prove anything") == 2
