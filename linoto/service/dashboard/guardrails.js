@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { promisedBelow } from "./answers.js";
-import { between, number, unsigned, within } from "./format.js";
+import { between, count, number, unsigned, within } from "./format.js";
 
 const HEADS = ["Metric", "Explored decisions had, against practice", "95 % sure between", "May still be lost"];
 
@@ -11,6 +11,11 @@ function difference(text, { lower_is_better: lower }) {
   if (text === "0") return "no difference";
   const more = text.startsWith("+") !== Boolean(lower);
   return `${unsigned(text)} ${more ? "more" : lower ? "fewer" : "less"}`;
+}
+
+/** Why there is nothing to compare. */
+function unknown({ missing }) {
+  return missing ? `no value of it has come for ${count(missing, "explored decision")}` : "nothing was explored";
 }
 
 /** A row: where the difference lies, said to be better or worse only where all of that is on one side of 0. */
@@ -28,7 +33,7 @@ function row(metric) {
     "tr",
     {},
     el("th", { scope: "row" }, el("bdi", {}, name)),
-    el("td", { "data-head": HEADS[1], class: known ? ["bad", "", "good"][side + 1] : "" }, known ? best : "nothing was explored"),
+    el("td", { "data-head": HEADS[1], class: known ? ["bad", "", "good"][side + 1] : "" }, known ? best : unknown(practice)),
     el("td", { "data-head": HEADS[2] }, known ? (ends[0] === ends[1] ? ends[0] : `${ends[0]} to ${ends[1]}`) : "–"),
     el("td", { "data-head": HEADS[3], class: shut ? "bad" : "" }, left === null ? "no limit" : rest),
   );

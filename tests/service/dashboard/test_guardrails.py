@@ -118,3 +118,14 @@ def test_the_table_and_the_first_answer_show_one_interval(page: Page, client: Cl
     assert late == "40 more (by the promise) to 30 fewer"
     answer, clicks, _ = page.run(TWICE, False)
     assert "between −50 and +30 clicks" in answer and clicks == "50 less to 30 more"
+
+
+def test_values_that_never_came_are_not_said_to_be_of_nothing_explored(page: Page, client: Client) -> None:
+    make_rails(client, "untold", 400, COMPLAINTS)
+    made = client.decide_many("untold", [{"proposal": "c"} for _ in range(60)])
+    client.rewards("untold", [(each.decision_id, 0.5) for each in made])
+    missing = client.loop("untold")["metrics"][0]["practice"]["missing"]
+    page.open("untold")
+    page.until(lambda: len(page.texts("[data-guardrails] tbody tr")) == 2)
+    said = f"no value of it has come for {missing} explored decisions"
+    assert missing > 10 and said in page.texts("[data-guardrails] tbody tr")[1]
