@@ -129,13 +129,15 @@ function alarmBox(alarms, loop) {
   );
 }
 
-function firstSteps({ name, context_fields: fields }) {
-  const asked = fields ? `, context={${fields.map((field) => `${JSON.stringify(field)}: ...`).join(", ")}}` : "";
+function firstSteps({ name, context_fields: fields, metrics }) {
+  const given = (names) => `{${names.map((key) => `${JSON.stringify(key)}: ...`).join(", ")}}`;
+  const asked = fields ? `, context=${given(fields)}` : "";
+  const told = metrics.length ? `, metrics=${given(metrics.map((metric) => metric.name))}` : "";
   const code = `from linoto import Client
 
 client = Client("${location.origin}")
 decision = client.decide("${name}"${asked})  # play decision.arm
-client.reward("${name}", decision.decision_id, 1.0)`;
+client.reward("${name}", decision.decision_id, 1.0${told})`;
   return [el("p", {}, "Nobody has asked it for a decision yet. From a program:"), el("pre", {}, el("code", {}, code))];
 }
 

@@ -129,3 +129,11 @@ def test_values_that_never_came_are_not_said_to_be_of_nothing_explored(page: Pag
     page.until(lambda: len(page.texts("[data-guardrails] tbody tr")) == 2)
     said = f"no value of it has come for {missing} explored decisions"
     assert missing > 10 and said in page.texts("[data-guardrails] tbody tr")[1]
+
+
+def test_the_first_steps_tell_every_metric(page: Page, client: Client) -> None:
+    """Whoever copies them without would starve the guardrails."""
+    make_rails(client, "steps", 400, COMPLAINTS, linoto.Guardrail("margin", reward_range=(0, 1), budget=400))
+    page.open("steps")
+    told = 'client.reward("steps", decision.decision_id, 1.0, metrics={"complaints": ..., "margin": ...})'
+    page.until(lambda: told in page.text("[data-hint]"))
