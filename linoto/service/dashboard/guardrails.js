@@ -43,7 +43,8 @@ function row(metric) {
 function rewardOf(loop) {
   const { practice, left_to_lose, promised_loss, budget } = loop;
   const { earned, estimate, lower, upper } = practice;
-  return { name: loop.unit || "reward", gained: earned - estimate, gained_lower: earned - upper, gained_upper: earned - lower, left_to_lose, promised_loss, practice, shut: budget !== null && budget < 0 };
+  const unit = loop.unit || "reward", name = loop.metrics.some((metric) => metric.name === unit) ? `${unit} (reward)` : unit;
+  return { name, gained: earned - estimate, gained_lower: earned - upper, gained_upper: earned - lower, left_to_lose, promised_loss, practice, shut: budget !== null && budget < 0 };
 }
 
 /** The table of a loop with guardrails, as what is in its section; nothing without them. */

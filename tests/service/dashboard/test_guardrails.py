@@ -137,3 +137,9 @@ def test_the_first_steps_tell_every_metric(page: Page, client: Client) -> None:
     page.open("steps")
     told = 'client.reward("steps", decision.decision_id, 1.0, metrics={"complaints": ..., "margin": ...})'
     page.until(lambda: told in page.text("[data-hint]"))
+
+
+def test_a_metric_called_like_the_reward_has_a_row_of_another_name(page: Page, client: Client) -> None:
+    make_rails(client, "same", 400, linoto.Guardrail("clicks", reward_range=(0, 1), budget=400))
+    page.open("same")
+    page.until(lambda: page.texts("[data-guardrails] tbody th") == ["clicks (reward)", "clicks"])
