@@ -91,10 +91,12 @@ export function switched({ switched_at: at, switched_by: by, mode }) {
   return at === null ? "" : `${mode} since ${moment(at)}, by ${by}`;
 }
 
-function roomNote({ budget, mode, standing }) {
+function roomNote({ budget, mode, standing, metrics }) {
+  const shut = metrics.filter((metric) => metric.shut).map(({ name }) => name);
   if (budget === null) return "this policy has no gate";
   if (mode !== "live") return `not used in ${mode} mode`;
   if (standing) return "none to offer: the books are below the promise";
+  if (shut.length) return `closed by ${shut.join(" and ")}`;
   return budget > 0 ? "to try something" : "none: plays safe";
 }
 

@@ -92,6 +92,7 @@ def test_a_shut_gate_is_said_to_be_shut_with_what_would_open_it(page: Page, clie
     assert "Of complaints no more may be lost" in page.text("[data-act-note]")
     assert "What to do: see under “Arms” which arm is to blame" in page.text("[data-act-note]")
     assert "practice is played" in page.texts("[data-guardrails] tbody tr")[1]
+    assert client.loop("spent")["budget"] > 0 and page.text("[data-budget-note]") == "closed by complaints"
 
 
 TWICE = """
