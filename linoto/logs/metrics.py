@@ -41,7 +41,7 @@ class AskedGuardrail:
     @classmethod
     def of(cls, text: str) -> AskedGuardrail:
         """As it is written in one word."""
-        name, *parts = text.split(":")
+        name, parts = parts_of(text)
         if not name.strip():
             raise ValueError(f"a guardrail must be {FORM}, got {text!r}")
         said: dict[str, Any] = {}
@@ -100,14 +100,41 @@ class AskedGuardrail:
         return replace(made, mean=min(max(mean, made.reward_range[0]), made.reward_range[1]))
 
 
+def parts_of(text: str) -> tuple[str, list[str]]:
+    """The column, whose name may have colons, and the settings behind it; refuses one that looks misspelt.
+
+    >>> parts_of("shop:complaints:lower:budget=20")
+    ('shop:complaints', ['lower', 'budget=20'])
+    """
+    name, *parts = text.split(":")
+    behind: list[str] = []
+    while parts and is_setting(parts[-1]):
+        behind.insert(0, parts.pop())
+    directed = any(part in DIRECTIONS for part in behind)
+    for part in parts:
+        typo = not directed and nearest(part, DIRECTIONS)
+        if typo or "=" in part or part in (*DIRECTIONS, *SETTINGS):
+            unknown = next(part for part in reversed(parts) if not is_setting(part))
+            raise ValueError(f"guardrail {text!r} has a part {unknown!r} that is not known{meant(unknown)}")
+    return ":".join((name, *parts)), behind
+
+
+def is_setting(part: str) -> bool:
+    """Whether a part is a direction or a setting that is known."""
+    key, mark, _ = part.partition("=")
+    return part in DIRECTIONS or (mark == "=" and key in SETTINGS)
+
+
+def meant(part: str) -> str:
+    """What was probably meant by a part that is not known, as the end of a sentence."""
+    return nearest(part.partition("=")[0], (*DIRECTIONS, *SETTINGS)) or f": it must be {FORM}"
+
+
 def setting_of(part: str, text: str) -> tuple[str, Any]:
     """One of the settings behind the name of a column."""
     if part in DIRECTIONS:
         return "lower_is_better", DIRECTIONS[part]
-    key, mark, value = part.partition("=")
-    if not mark or key not in SETTINGS:
-        hint = nearest(key, (*DIRECTIONS, *SETTINGS)) or f": it must be {FORM}"
-        raise ValueError(f"guardrail {text!r} has a part {part!r} that is not known{hint}")
+    key, _, value = part.partition("=")
     try:
         found = [float(end) for end in value.split("..")] if key == "range" else [float(value)]
     except ValueError:

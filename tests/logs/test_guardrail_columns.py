@@ -150,6 +150,29 @@ def test_a_column_of_the_context_is_no_guardrail() -> None:
         read_log(guarded_table(100), **COLUMNS, numeric=["minutes"], guardrails=[MINUTES])
 
 
+@pytest.mark.parametrize("name", ["shop:complaint", "a:b:c", "shop:change", "2024-01-01T10:30", "shop:power"])
+def test_a_column_with_colons_is_a_guardrail(name: str) -> None:
+    table = guarded_table(200, missing=0.0)
+    table = table.rename_columns([name if column == "complaint" else column for column in table.column_names])
+    (rail,) = read_log(table, **COLUMNS, guardrails=[f"{name}:lower:budget=20"]).guardrails
+    assert (rail.name, rail.lower_is_better, rail.budget) == (name, True, 20.0)
+
+
+@pytest.mark.parametrize(
+    "said, part, hint",
+    [
+        ("x:lower:bugdet=20", "bugdet=20", "did you mean 'budget'"),
+        ("x:bugdet=20:lower", "bugdet=20", "did you mean 'budget'"),
+        ("x:lower:budget", "budget", "did you mean 'budget'"),
+        ("x:lower:often", "often", "it must be COLUMN:lower"),
+        ("x:highr:budget=20", "highr", "did you mean 'higher'"),
+    ],
+)
+def test_a_misspelt_setting_is_not_taken_for_a_part_of_the_name(said: str, part: str, hint: str) -> None:
+    with pytest.raises(ValueError, match=f"has a part '{part}' that is not known: {hint}"):
+        AskedGuardrail.of(said)
+
+
 def test_what_is_not_said_of_a_known_guardrail_stays_as_it_was() -> None:
     known = Guardrail("x", reward_range=(0, 1), lower_is_better=True, budget=20, rate=0.1, mean=0.3)
     (found,) = restated([known], [AskedGuardrail.of("x:rate=0.2")])
