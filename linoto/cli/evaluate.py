@@ -352,10 +352,14 @@ def target_of(arguments: argparse.Namespace, policy: ComposedPolicy | None) -> d
 def row_of(found: Estimate) -> dict[str, str]:
     """An estimate, for people."""
     from linoto.core.guardrail import labelled
+    from linoto.logs.evaluate import CANNOT_TELL
 
+    unknown = found.reason.startswith(CANNOT_TELL)
     return {
         "method": found.method,
-        f"{labelled(found.metric) if found.metric else 'reward'} per round": f"{amount(found.value)}",
+        f"{labelled(found.metric) if found.metric else 'reward'} per round": "?"
+        if unknown
+        else amount(found.value),
         f"{found.level:.3g} interval": interval_of(found),
         "rows": str(found.used),
         "worth": f"{found.effective:.0f}",
@@ -384,7 +388,10 @@ def label_of(found: Estimate) -> str:
 
 def interval_of(found: Estimate) -> str:
     """An interval for people; a normal one from few events would mislead them."""
-    if found.interval == "normal" and not found.enough:
+    from linoto.logs.evaluate import CANNOT_TELL
+
+    unknown = found.reason.startswith(CANNOT_TELL)
+    if unknown or (found.interval == "normal" and not found.enough):
         return found.reason.partition(":")[0]
     return f"[{amount(found.low)}, {amount(found.high)}]"
 
@@ -417,8 +424,18 @@ def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple
     worst = max(estimates, key=lambda found: found.unseen)
     if worst.unseen > 0:
         notes.append(("not seen", f"{worst.unseen:.1%} of the target is on arms that no row shows"))
-    odd = next((found for found in estimates if not found.weights_fit), None)
-    if odd is not None:
-        text = f"weights average {odd.mean_weight:.3g} instead of 1: the propensities do not fit these rows"
-        notes.append(("propensities", text))
-    return notes
+    return [*notes, *odd_weights(estimates)]
+
+
+def odd_weights(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
+    """Weights that are not 1 on average, and why: of the reward, or of a metric whose values are missing."""
+    from linoto.logs.evaluate import BY_PLAY
+
+    odd = {found.metric: found.mean_weight for found in reversed(estimates) if not found.weights_fit}
+    if "" in odd:
+        text = f"weights average {odd['']:.3g} instead of 1: the propensities do not fit these rows"
+        return [("propensities", text)]
+    return [
+        ("missing values", f"of {metric}: weights average {mean:.3g} instead of 1: {BY_PLAY}")
+        for metric, mean in odd.items()
+    ]

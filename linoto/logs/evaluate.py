@@ -48,6 +48,8 @@ from linoto.logs.targets import (
 )
 
 METHODS = ("replay", "ips", "snips", "dr")
+CANNOT_TELL = "cannot tell"
+BY_PLAY = "which values are missing depends on what was played"
 
 
 # -- methods ----------------------------------------------------------------------------------------------
@@ -314,7 +316,16 @@ def of_metric(found: Estimate, metric: str, rows: Rows) -> Estimate:
             f"{', and' if ', if ' in holds else ','} if it is chance alone which values are missing, "
             f"whatever they are and whatever was played ({missing:,} of {values.size:,} values are missing)"
         )
-    return replace(found, metric=metric, holds=holds, reason=reason)
+    found = replace(found, metric=metric, holds=holds, reason=reason)
+    return by_play(found) if missing and not found.weights_fit else found
+
+
+def by_play(found: Estimate) -> Estimate:
+    """An estimate of a metric whose values are missing as was played: ips takes mean weights to be 1."""
+    if found.method != "ips":
+        return found
+    why = f"{CANNOT_TELL}: {BY_PLAY} (weights average {found.mean_weight:.3g} instead of 1)"
+    return replace(found, enough=False, reason=why)
 
 
 def evaluate_policy(

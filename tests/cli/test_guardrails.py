@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from helpers.exits import run
 from helpers.guarded_logs import guarded_table, write_guarded
@@ -92,6 +93,27 @@ def test_evaluate_has_a_table_for_each_metric(
     assert run("evaluate", log, *words, "--json") == 0
     found = json.loads(capsys.readouterr().out)["estimates"]
     assert [one.get("metric", "") for one in found] == [""] * 4 + ["complaint"] * 4
+
+
+def test_values_that_are_missing_as_was_played_are_named_and_ips_of_them_cannot_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = guarded_table(missing=0.0).to_pandas()
+    hidden = (table["arm"] == "a") & (table.index % 2 == 0)
+    log = write_guarded(
+        tmp_path / "log.csv", pa.Table.from_pandas(table.assign(complaint=table["complaint"].mask(hidden)))
+    )
+    words = [*LOG, "--propensity", "p", "--play", "b", "--guardrail", "complaint:lower"]
+    assert run("evaluate", log, *words) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    depends = "which values are missing depends on what was played"
+    assert f"missing values of complaint: weights average 1.35 instead of 1: {depends}" in text
+    assert "ips ? cannot tell" in text and "snips 0.18" in text
+    assert f"caution ips of complaint: cannot tell: {depends} (weights average 1.35 instead of 1)" in text
+    assert "the propensities do not fit" not in text
+    assert run("evaluate", log, *words, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["estimates"]
+    assert [one["method"] for one in found if one.get("metric") and not one["enough"]] == ["ips"]
 
 
 def test_evaluate_replays_the_policy_that_a_certificate_is_about(
