@@ -546,6 +546,20 @@ def test_a_metric_is_exported_under_its_name_unless_another_column_has_it(tmp_pa
     assert {row["mode"] for row in rows} <= {"safe", "explore"}
 
 
+@pytest.mark.parametrize("names", [("reward", "metric_reward"), ("metric_reward", "reward")])
+def test_every_metric_has_a_column_of_its_own_in_an_export(tmp_path: Path, names: tuple[str, str]) -> None:
+    rails = (linoto.Guardrail(name, reward_range=(0, 1), budget=30) for name in names)
+    with opened(tmp_path / "x.sqlite", clock=FakeClock()) as service:
+        create(service, policy=guarded(*rails))
+        told = {"reward": 0.25, "metric_reward": 0.75}
+        made = decide(service).decision_id
+        service.store.write_sync(lambda c: service.loops.reward(c, "loop", made, 1.0, told))
+        pieces = parquet(service.store, service.loops.get("loop"), pending=False)
+        (tmp_path / "x.parquet").write_bytes(b"".join(pieces))
+    (row,) = pq.read_table(tmp_path / "x.parquet").to_pylist()
+    assert (row["reward"], row["metric_reward"], row["metric_metric_reward"]) == (1.0, 0.75, 0.25)
+
+
 @pytest.mark.parametrize("name", ["x" * 201, "a\nb", "\ud800"])
 def test_a_name_that_cannot_be_shown_is_refused(tmp_path: Path, name: str) -> None:
     with opened(tmp_path / "x.sqlite") as service, pytest.raises(Refused, match="names of guardrails must"):

@@ -81,10 +81,20 @@ def columns_of(loop: Loop) -> dict[str, str]:
 
 
 def metric_columns(loop: Loop) -> dict[str, str]:
-    """What the column of each guardrail is called: its name, unless another column has it already."""
+    """What the column of each guardrail is called: its name, unless another column has it already.
+
+    Then it has a prefix, as often as it takes until no other column, of a metric either, is called so.
+    """
     recipe = loop.arms.recipe
-    taken = {recipe.item, *COLUMNS, *(field for column in recipe.context for field in column.reads)}
-    return {name: f"metric_{name}" if name in taken else name for name in loop.metrics}
+    others = {recipe.item, *COLUMNS, *(own_name(loop, name) for name in COLUMNS)}
+    others |= {field for column in recipe.context for field in column.reads}
+    found = {name: name for name in loop.metrics if name not in others}
+    for name in (name for name in loop.metrics if name in others):
+        column = f"metric_{name}"
+        while column in others or column in found.values():
+            column = f"metric_{column}"
+        found[name] = column
+    return {name: found[name] for name in loop.metrics}
 
 
 def values_of(connection: Connection, loop: Loop, rows: list[Row]) -> dict[int, dict[str, float | None]]:
