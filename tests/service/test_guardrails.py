@@ -546,6 +546,20 @@ def test_a_metric_is_exported_under_its_name_unless_another_column_has_it(tmp_pa
     assert {row["mode"] for row in rows} <= {"safe", "explore"}
 
 
+def test_names_of_metrics_are_read_as_those_of_guardrails(tmp_path: Path) -> None:
+    """Without spaces around them, and with one way to write each letter."""
+    cafe, apart = "caf\u00e9", "cafe\u0301"
+    with opened(tmp_path / "x.sqlite", clock=FakeClock()) as service:
+        create(service, policy=guarded(linoto.Guardrail(apart, reward_range=(0, 1), budget=30)))
+        for name, other in ((apart, cafe), (f" {cafe} ", apart)):
+            made = decide(service).decision_id
+            told = reward(service, made, 1.0, **{name: 0.5})
+            assert (told.status, told.metrics) == ("applied", {cafe: 0.5})
+            assert reward(service, made, None, **{other: 0.5}).status == "duplicate"
+        twice = reward(service, decide(service).decision_id, 1.0, **{cafe: 0.5, apart: 0.5})
+        assert (twice.status, twice.message) == ("invalid", f"metrics must have one value of {cafe}, got two")
+
+
 @pytest.mark.parametrize("names", [("reward", "metric_reward"), ("metric_reward", "reward")])
 def test_every_metric_has_a_column_of_its_own_in_an_export(tmp_path: Path, names: tuple[str, str]) -> None:
     rails = (linoto.Guardrail(name, reward_range=(0, 1), budget=30) for name in names)

@@ -18,6 +18,7 @@ import msgspec
 
 from linoto.core.cells import has_controls
 from linoto.core.decisions import Decision, NoSafeArm
+from linoto.core.guardrail import as_metric_name
 from linoto.core.hints import counted, nearest
 from linoto.core.kernels import NO_DRAWS
 from linoto.service.errors import Refused, Undone, damaged, invalid, moving, not_found
@@ -425,6 +426,10 @@ class Loops:
             message = f"there is no decision {decision_id!r} in {loop.name!r}"
             return result(decision_id, "unknown", message=message)
         self._close_if_over(connection, loop, number, at)
+        try:
+            metrics = by_metric(metrics)
+        except ValueError as error:
+            return result(decision_id, "invalid", message=str(error))
         found = [] if reward is None else [self._read_reward(connection, loop, decision_id, number, reward)]
         if not metrics and found:
             if found[0].status == "applied" and reward is not None:
@@ -663,6 +668,17 @@ def is_same_arm(loop: Loop, arm: Arm) -> bool:
 def default_reward(loop: Loop, number: int) -> RewardRecorded:
     """What closes a decision whose reward never came."""
     return RewardRecorded(number=number, reward=loop.spec.default_reward, origin="default")
+
+
+def by_metric(given: Mapping[str, float] | None) -> Mapping[str, float] | None:
+    """Values by the names of their metrics, read as those of guardrails are: two that look alike are one."""
+    found: dict[str, float] = {}
+    for name, value in (given or {}).items():
+        metric = as_metric_name(name)
+        if metric in found:
+            raise ValueError(f"metrics must have one value of {metric}, got two")
+        found[metric] = value
+    return found or None
 
 
 def check_metric(loop: Loop, name: str, value: float) -> None:
