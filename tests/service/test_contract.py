@@ -23,6 +23,7 @@ from linoto.service.web.framework import body_schemas
 
 JSON = {"content-type": "application/json"}
 REWARD = "/v1/loops/loop/decisions/1-1/reward"
+REWARDS = "/v1/loops/loop/rewards"
 DECIDE = "/v1/loops/loop/decide"
 PARQUET = "application/vnd.apache.parquet"
 
@@ -268,6 +269,9 @@ def test_a_probe_may_ask_for_the_head_alone(client: TestClient[Any], path: str) 
     [
         (REWARD, b'{"reward": "1"}', "reward: Expected `float | null`, got `str`"),
         (REWARD, b'{"reward": 1, "reward": 0}', "a field must be given once, got 'reward' twice"),
+        (REWARD, b'{"metrics": {"b": 1, "c": null}}', "metrics['c']: Expected `float`, got `null`"),
+        (REWARD, b'{"metrics": {"b": 1, "c": 1e16}}', "metrics['c']: Expected `float` <= 1000000000000000.0"),
+        (REWARDS, b'{"rewards": [{"key": "x", "metrics": {"c": "1"}}]}', "rewards[0].metrics['c']: Expected"),
         (REWARD, b'{"rewards": 1}', "the body: Object contains unknown field `rewards`"),
         (DECIDE, b"", "the body must be JSON, got nothing: send {} where there is nothing to say"),
         (DECIDE, b'{"key": 5}', "key: Expected `str | null`, got `int`"),

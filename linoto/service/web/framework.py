@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import msgspec
@@ -31,6 +34,7 @@ from linoto.service.web.policy_schemas import SCHEMAS, policy_schemas
 NO_BODY = "the body must be JSON, got nothing: send {} where there is nothing to say"
 SAID_AS = {"oneOf": "anyOf", "DecisionResponse": "Decision"}  # the latter as in version 0.1
 SHORTEST = (DecideBatch, DecideRequest, RewardBatch, RewardReport, RewardValue)  # written without defaults
+EACH = "[...]"  # how msgspec calls the values of a mapping
 SMALL = 65_536  # bytes of a body that is read in the event loop; larger ones have a thread
 
 
@@ -142,6 +146,8 @@ def read_body(body: bytes, wanted: Any) -> Any:
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         place = where.strip("`.") or "the body"
+        if EACH in place and len(body) <= SMALL:
+            place = place.replace(EACH, f"[{refused_key(body, wanted, place, str(error))}]", 1)
         raise Refused(400, "bad_request", f"{place}: {what}") from None
     except (ValueError, RecursionError) as error:
         message = (
@@ -151,6 +157,25 @@ def read_body(body: bytes, wanted: Any) -> Any:
             message = "the body must be JSON in UTF-8"
         raise Refused(400, "bad_request", message) from None
     return read
+
+
+def refused_key(body: bytes, wanted: Any, place: str, said: str) -> str:
+    """The key of the value that is refused, of those at a place that are one for each key: "'refunds'"."""
+    steps = re.findall(r"[^.\[\]]+", place.partition(EACH)[0])
+    try:
+        read = json.loads(body)
+    except RecursionError:
+        return "..."
+    *above, last = (int(step) if step.isdigit() else step for step in steps)
+    holder = reduce(getitem, above, read)
+    for key, value in holder[last].items():
+        holder[last] = {key: value}  # the body with this one alone is refused in the same words
+        try:
+            msgspec.convert(read, type=wanted)
+        except msgspec.ValidationError as error:
+            if str(error) == said:
+                return repr(key)
+    return "..."
 
 
 def decode(body: bytes, wanted: Any) -> Any:
