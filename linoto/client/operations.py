@@ -454,10 +454,13 @@ def told(reward: float | None, metrics: Mapping[str, float] | None = None) -> di
     return found
 
 
+BOOLS = ("bool", "bool_")  # Python's and NumPy's, which a client does without
+
+
 def as_value(name: str, value: Any) -> float:
-    """A value of a guardrail as JSON can say it."""
+    """A value of a guardrail as JSON can say it; neither "1" nor True is a number there."""
     try:
-        number = float(value)
+        number = nan if isinstance(value, str) or type(value).__name__ in BOOLS else float(value)
     except (TypeError, ValueError, OverflowError):
         number = nan
     if not isfinite(number):

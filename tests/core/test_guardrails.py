@@ -307,6 +307,13 @@ def test_a_value_is_told_once() -> None:
         agent.observe(decision, metrics={"complaints": 1.0})
 
 
+@pytest.mark.parametrize("odd", ["1", True, np.True_])
+def test_words_and_truths_are_no_values_of_a_metric(odd: Any) -> None:
+    agent = gated().start(ACTIONS, LOG, rng=0)
+    with pytest.raises(ValueError, match="complaints must be a number, got"):
+        agent.update(agent.decide(), 1.0, {"complaints": odd})
+
+
 def test_a_reward_beside_a_value_that_is_refused_is_not_counted() -> None:
     agent = gated().start(ACTIONS, LOG, rng=0)
     decision = agent.decide()
