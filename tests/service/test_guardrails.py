@@ -31,7 +31,7 @@ from linoto.service.loops.restores import rooms_now
 from linoto.service.server import Service
 from linoto.service.storage.places import Place
 from linoto.service.web.export import parquet
-from linoto.service.web.metrics import METRICS, lines_of
+from linoto.service.web.metrics import METRICS, NUMBERS, lines_of
 from linoto.service.webhook import id_of, message_of
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)
@@ -528,6 +528,12 @@ def test_prometheus_reads_every_metric_under_its_name(tmp_path: Path) -> None:
         assert found["linoto_metric_alarms_total", odd.name, None] == 0.0
         for field in METRICS:
             assert (f"linoto_metric_{field}", "complaints", None) in found
+
+
+def test_what_prometheus_is_told_of_an_alarm_is_true_after_the_first_too() -> None:
+    for texts in (NUMBERS, METRICS):
+        text = texts["evidence_for_practice"]
+        assert "(1 + guardrails) / alarm_error, and above more after the first alarm (practice_alarm" in text
 
 
 def test_a_metric_is_exported_under_its_name_unless_another_column_has_it(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from linoto.service.storage.store import Store
 from linoto.service.web.access_log import BUCKETS, Latency
 from linoto.service.web.live_views import Shown
 
+AFTERWARDS = "and above more after the first alarm"
 NUMBERS = {
     "pending": "decisions that await their reward",
     "budget": "room that the gate sees for the next exploration",
@@ -28,9 +29,9 @@ NUMBERS = {
     "left_to_lose": "what may still be lost under the promise",
     "expected_by_log": "the reference as often as decisions were closed",
     "promised_least": "the least that the promise allows the summed reward to be",
-    "evidence_against_promise": "e-value; alarms above 1 / alarm_error",
-    "evidence_for_practice": "e-value that practice would have earned more; alarms above 1 / alarm_error, "
-    "times 1 + guardrails",
+    "evidence_against_promise": f"e-value; alarms above 1 / alarm_error, {AFTERWARDS}",
+    "evidence_for_practice": "e-value that practice would have earned more; alarms above "
+    f"(1 + guardrails) / alarm_error, {AFTERWARDS} (practice_alarm_at of the loop)",
     "evidence_of_drift": "e-detector; alarms above alarm_run",
 }
 METRICS = {  # of a guardrail
@@ -39,7 +40,7 @@ METRICS = {  # of a guardrail
     "gained_upper": "the most that may be, at any time",
     "left_to_lose": "what may still be lost of a metric under the promise",
     "evidence_for_practice": "e-value that a metric would have been better with practice; alarms above "
-    "(1 + guardrails) / alarm_error",
+    f"(1 + guardrails) / alarm_error, {AFTERWARDS} (practice_alarm_at of the metric)",
 }
 AHEAD = "linoto_clock_ahead_seconds"
 FAMILIES = {  # of loops: (type, help) by name
