@@ -187,7 +187,7 @@ def check_metric(name: str, columns: Columns) -> None:
         )
 
 
-SAID_OF_VALUES = {r"\breward": "value", r"\bdid not earn\b": "did not have", r"\bearned\b": "had"}
+SAID_OF_VALUES = {r"\breward": "value", r"\bearned\b": "had", r"\bearn\b": "have"}
 
 
 def in_values(text: str) -> str:

@@ -163,6 +163,11 @@ def test_a_log_in_doubt_stays_so_for_gates_that_rest_on_it() -> None:
     )
 
 
+def test_a_cost_is_not_said_to_be_earned() -> None:
+    facts = dict(audited("arms", "minutes:lower:range=0..30:budget=900").facts())
+    assert "the top 1 % of rows have" in facts["minutes: tails"] and "earn" not in facts["minutes: tails"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_metric_is_called_like_a_line_of_the_audit_or_its_certificate(kind: str) -> None:
     audit = audited(kind, COMPLAINTS)
