@@ -40,6 +40,14 @@ def loaded_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
+def test_the_package_runs_as_its_command_does() -> None:
+    said = [
+        subprocess.run([sys.executable, "-m", module, "--version"], cwd=ROOT, capture_output=True, check=True)
+        for module in ("linoto", "linoto.cli")
+    ]
+    assert said[0].stdout == said[1].stdout != b""
+
+
 def test_importing_linoto_loads_nothing_heavy() -> None:
     assert loaded_after("import linoto") == set()
 
