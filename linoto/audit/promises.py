@@ -101,7 +101,11 @@ def promise_of(
         found = policy.certificate(log)
     except ValueError as error:
         return GatePromise(kind, gate, None, str(error))
-    return GatePromise(kind, gate, found, "") if found.holds else GatePromise(kind, gate, None, found.theorem)
+    if not found.holds:
+        return GatePromise(kind, gate, None, found.theorem)
+    # one that nothing may be lost of is refused by a policy, and by its own finding here
+    rails = tuple(replace(rail, bound=None, sums=None) for rail in log.guardrails if kind == "control")
+    return GatePromise(kind, gate, replace(found, guardrails=rails), "")
 
 
 def contextual_gate(

@@ -163,6 +163,16 @@ def test_a_log_in_doubt_stays_so_for_gates_that_rest_on_it() -> None:
     )
 
 
+def test_a_promise_by_control_holds_for_the_guardrails_at_once() -> None:
+    audit = audited("arms", COMPLAINTS)
+    assert audit.certificate is not None
+    assert [rail.name for rail in audit.certificate.guardrails] == ["complaint"]
+    said = dict(audit.facts())["promise: probability"]
+    assert said == "0.95, for every round, the reward and every guardrail at once"
+    plain = dict(audited("arms").facts())["promise: probability"]
+    assert plain == "0.95, for every round at once"
+
+
 def test_a_cost_is_not_said_to_be_earned() -> None:
     facts = dict(audited("arms", "minutes:lower:range=0..30:budget=900").facts())
     assert "the top 1 % of rows have" in facts["minutes: tails"] and "earn" not in facts["minutes: tails"]
