@@ -41,7 +41,7 @@ OWNED = Kind()
 def explain_the_wait() -> None:
     """Said once in a process, however many kernels are compiled."""
     logger.warning(
-        "linoto compiles what this kind of policy computes, once on this machine: about half a minute of a core"
+        "linoto compiles what this kind of policy computes, once on this machine: half a minute of a core"
     )
 
 
