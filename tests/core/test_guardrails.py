@@ -480,7 +480,7 @@ def test_no_call_compiles_a_kernel_anew() -> None:
     agent = gated().start(ACTIONS, LOG, rng=0)
     names = ("rails_begin", "rails_measure", "rails_commit", "rails_observe")
     for _ in range(3):
-        agent.update(agent.decide(), 1, {"complaints": True, "margin": np.float32(1)})
+        agent.update(agent.decide(), 1, {"complaints": 1, "margin": np.float32(1)})
     agent.commit(agent.decide())
     assert agent.rooms and agent.propensity(0) is not None
     assert all(len(getattr(kernels, name).signatures) == 1 for name in names)
