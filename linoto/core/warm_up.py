@@ -19,7 +19,7 @@ from linoto.core.kernels import Part, Parts, State
 logger = logging.getLogger("linoto")
 PATIENCE = 2.0  # seconds
 PLAIN, TOLERANT, BY_COIN = Parts(budget=1), Parts(ledger=1, draws=1, model=1), Parts(coin=1, draws=1)
-Sampling = tuple[Part, Part, Part]  # the parts `shift`, `draws` and `chances`
+Sampling = tuple[Part, Part, Part]  # `shift`, `draws` and `chances` of kernels
 
 
 class Kind(NamedTuple):

@@ -302,7 +302,7 @@ class Driver(ABC, Generic[Q]):
     @property
     def sampling(self) -> Sampling:
         """The parts that a draw depends on."""
-        return self.parts.shift, self.parts.draws, self.parts.chances
+        return self.parts.shift, self.parts.draws, self.parts.extras
 
     def warm_up_redraws(self) -> None:
         """Load (or compile) what propensities need."""

@@ -128,7 +128,6 @@ def decide_by_coin(
     shift: Part,
     extras: Part,
     draws: Part,
-    chances: Part,
     model: Part,
 ) -> int:
     """The explorer's favourite or practice's arm: where they differ and there is room, the coin decides."""
@@ -136,7 +135,7 @@ def decide_by_coin(
     if r.coin_thrown == 1:
         return int(r.arm)
     if proposal < 0:
-        score_arms(p, s, score.size, shift, extras, draws, chances)
+        score_arms(p, s, score.size, shift, extras, draws, extras)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
         if r.restricted == 1:
@@ -199,7 +198,6 @@ def decide(
     own: Part,
     extras: Part,
     draws: Part,
-    chances: Part,
     model: Part,
     budget: Part,
 ) -> int:
@@ -209,13 +207,13 @@ def decide(
     """
     p, r = params[0], s.run[0]
     if coin is not None:
-        return decide_by_coin(params, s, proposal, shift, extras, draws, chances, model)
+        return decide_by_coin(params, s, proposal, shift, extras, draws, model)
     score, room = s.arms[SCORE], s.arms[ROOM]
     measure_room(p, s, ledger, shift, own, model, budget)
     if shift is not None and p.gate != OPEN:
         measure_without_log(params, s, ledger, own, model, budget)
     if proposal < 0:
-        score_arms(p, s, score.size, shift, extras, draws, chances)
+        score_arms(p, s, score.size, shift, extras, draws, extras)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
     if r.restricted == 1:

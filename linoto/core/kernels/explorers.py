@@ -408,7 +408,10 @@ def score_by_gaps(p: Any, s: State, offered: int) -> None:
 
 @inner
 def score_arms(p: Any, s: State, offered: int, shift: Part, extras: Part, draws: Part, chances: Part) -> None:
-    """What the explorer makes of every arm, of which the first `offered` may be proposed."""
+    """What the explorer makes of every arm, of which the first `offered` may be proposed.
+
+    `draws` is Thompson's part, `chances` that of other explorers which sample.
+    """
     mean, score = s.arms[MEAN], s.arms[SCORE]
     if p.explorer == UCB:
         optimistic(p, s, score, shift)

@@ -382,9 +382,8 @@ class Parts(NamedTuple):
     ledger: Part = None  # of what rewards have paid for, and what they say of the log's mean
     shift: Part = None  # the log may have moved
     own: Part = None  # bounds of each arm from its own rewards: a Conservative gate's
-    extras: Part = None  # what some explorers need besides: counts, old scores, log-odds, what to forget
-    draws: Part = None  # Thompson's
-    chances: Part = None  # those of other explorers that sample: by gaps, by log-odds
+    extras: Part = None  # what some explorers need: counts, old scores, gaps, log-odds, what to forget
+    draws: Part = None  # Thompson's; whoever has the extras has these
     model: Part = None  # bounds on sums of plays by the linear model: a Tolerance, a certified fallback, a
     # loan, a budget that is not exact
     budget: Part = None  # the paper's B(t)
@@ -395,14 +394,14 @@ def parts_of(params: Records) -> Parts:
     p = params[0]
     gate, fallback, explorer = p["gate"], p["fallback"], p["explorer"]
     by_plays, sums = gate in (TOLERANCE, CONSERVATIVE), gate == BUDGET and p["form"] != EXACT
+    extras = p["memory"] > 0 or explorer in (RARE, SQUARE_CB, LOGISTIC) or explorer >= UCB1
     asked = Parts(
         coin=gate == CONTROL,
         ledger=p["by_rewards"] == 1 or gate == CONSERVATIVE,
         shift=p["shift"] > 0,
         own=gate == CONSERVATIVE,
-        extras=p["memory"] > 0 or explorer in (RARE, LOGISTIC) or explorer >= UCB1,
-        draws=explorer == THOMPSON,
-        chances=explorer in (SQUARE_CB, LOGISTIC),
+        extras=extras,
+        draws=extras or explorer == THOMPSON,
         model=by_plays or fallback == CERTIFIED or p["loan_from"] == THE_MODEL or sums,
         budget=gate in (OPEN, CLOSED, BUDGET),
     )

@@ -397,7 +397,6 @@ def play(
     own: Part,
     extras: Part,
     draws: Part,
-    chances: Part,
     model: Part,
     budget: Part,
 ) -> None:
@@ -418,9 +417,9 @@ def play(
                     measure_room(p, s, ledger, shift, own, model, budget)
                 reaches = coin is None and p.reach == AFFORDABLE
                 proposal = propose_told(
-                    params, s, told, rails.books, rows, weights, shift, extras, draws, chances, reaches
+                    params, s, told, rails.books, rows, weights, shift, extras, draws, extras, reaches
                 )
-        arm = decide(params, s, proposal, coin, ledger, shift, own, extras, draws, chances, model, budget)
+        arm = decide(params, s, proposal, coin, ledger, shift, own, extras, draws, model, budget)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
         if rails is not None:
