@@ -208,6 +208,9 @@ class Webhook:
         try:
             with self._opener.open(request, timeout=self.timeout) as answer:
                 answer.read(1)
-        except (OSError, ValueError, HTTPException) as error:  # also every status but 2xx
+        except HTTPError as error:  # every status but 2xx
+            error.close()
+            return error
+        except (OSError, ValueError, HTTPException) as error:
             return error
         return None

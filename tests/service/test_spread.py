@@ -360,7 +360,8 @@ def refuses_strangers(server: Server) -> bool:
         with urllib.request.urlopen(f"{server.url}/metrics"):
             return False
     except urllib.error.HTTPError as error:
-        return error.code == 401
+        with error:
+            return error.code == 401
 
 
 def test_an_alarm_is_posted_once_whichever_server_raised_it(postgres: Cluster, tmp_path: Path) -> None:

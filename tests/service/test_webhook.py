@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from helpers.alarm_receiver import SECRET, Receiver, alarm, receiving, with_webhook
@@ -55,6 +56,13 @@ def test_an_alarm_that_is_not_taken_holds_up_no_other_and_comes_again_with_the_s
         receiver.statuses.clear()
         receiver.wait_for(len(receiver.got))
     assert len({body for _, body in receiver.got if b'"other"' not in body}) == 1
+
+
+def test_a_refusal_leaves_no_connection_open(receiver: Receiver) -> None:
+    receiver.statuses["loop"] = [500]
+    webhook = Webhook(receiver.url, SECRET)
+    error = asyncio.run(webhook._attempt(b'{"loop": "loop"}'))
+    assert isinstance(error, HTTPError) and error.code == 500 and error.closed
 
 
 def test_an_alarm_that_is_refused_is_not_tried_again_before_the_next_start(
