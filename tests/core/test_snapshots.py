@@ -179,7 +179,7 @@ def test_another_arm_set_is_refused() -> None:
 
 
 LEFT_OUT = kernels.SCRATCH | kernels.TALLIES | kernels.GATE_ROWS | kernels.MEMORY_ROWS
-LEFT_OUT |= kernels.PRACTICE_ROWS | {"place", "chance"}  # which only some agents have
+LEFT_OUT |= kernels.PRACTICE_ROWS | {"place", "chance", "first_lcb"}  # which only some agents have
 ARRAYS = [  # of plain coordinates, and of those of the last refresh
     (policy, name)
     for policy, without in ((LinOtO(budget="max"), set[str]()), (LinOtO(), kernels.WHITENED_ROWS))
