@@ -352,14 +352,11 @@ def target_of(arguments: argparse.Namespace, policy: ComposedPolicy | None) -> d
 def row_of(found: Estimate) -> dict[str, str]:
     """An estimate, for people."""
     from linoto.core.guardrail import labelled
-    from linoto.logs.evaluate import CANNOT_TELL
 
-    unknown = found.reason.startswith(CANNOT_TELL)
+    what = labelled(found.metric) if found.metric else "reward"
     return {
         "method": found.method,
-        f"{labelled(found.metric) if found.metric else 'reward'} per round": "?"
-        if unknown
-        else amount(found.value),
+        f"{what} per round": "?" if is_unknown(found) else amount(found.value),
         f"{found.level:.3g} interval": interval_of(found),
         "rows": str(found.used),
         "worth": f"{found.effective:.0f}",
@@ -386,12 +383,16 @@ def label_of(found: Estimate) -> str:
     return f"{found.method} of {found.metric}" if found.metric else found.method
 
 
-def interval_of(found: Estimate) -> str:
-    """An interval for people; a normal one from few events would mislead them."""
+def is_unknown(found: Estimate) -> bool:
+    """Whether a method has no answer for these rows."""
     from linoto.logs.evaluate import CANNOT_TELL
 
-    unknown = found.reason.startswith(CANNOT_TELL)
-    if unknown or (found.interval == "normal" and not found.enough):
+    return found.reason.startswith(CANNOT_TELL)
+
+
+def interval_of(found: Estimate) -> str:
+    """An interval for people; a normal one from few events would mislead them."""
+    if is_unknown(found) or (found.interval == "normal" and not found.enough):
         return found.reason.partition(":")[0]
     return f"[{amount(found.low)}, {amount(found.high)}]"
 
