@@ -90,6 +90,7 @@ BENT = {  # with the products of every two columns, where they make no more than
 PRODUCTS = "--interactions cca"  # of every two columns, for each arm
 POLICIES = (
     Policy("linoto", "Gated", GATED),
+    Policy("linoto", "created", {"no crosses": {"crosses": []}}),
     Policy("linoto", "LinUCB", scales(0.1, 1.0)),
     Policy("linoto", "LinTS", scales(0.5, 0.25) | RIDGES | BENT),
     Policy("linoto", "SquareCB", scales(0.05)),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from common import Floats, ImpossibleError, Ints
 from common import OnTable as OnATable
 
@@ -151,6 +152,42 @@ class WithProducts:
         self.agent.update(context, arm, reward)
 
 
+class Created:
+    """The loop that `linoto create` makes of a log whose columns are named, and nothing else is said."""
+
+    def __init__(self, settings: dict[str, Any], k: int, p: int, seed: int) -> None:
+        self.settings, self.seed = settings, seed
+        self.names = [f"arm {arm:02}" for arm in range(k)]
+        self.columns = [f"x{i}" for i in range(1, p)]
+
+    def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, _: Floats) -> None:
+        """Read the rows of a log as a table, audit it, and take what the audit proposes."""
+        table = pa.table(
+            {
+                "arm": [self.names[arm] for arm in arms],
+                "earned": rewards,
+                **dict(zip(self.columns, contexts.T[1:], strict=True)),
+            }
+        )
+        known = linoto.read_arms(pa.table({"arm": self.names}))
+        log = linoto.read_log(
+            table, item="arm", reward="earned", arms=known, numeric=self.columns, **self.settings
+        )
+        audit = linoto.audit_log(log)
+        policy = linoto.Gated(gate=audit.gate, confidence=audit.confidence)
+        self.agent = policy.start(log, rng=self.seed)
+
+    def decide(self, context: Floats, practice: Floats) -> int:
+        """The arm to play."""
+        row = dict(zip(self.columns, context[1:].tolist(), strict=True))
+        self.decision = self.agent.decide(context=row, practice=practice)
+        return int(self.decision.arm)
+
+    def update(self, context: Floats, arm: int, reward: float) -> None:
+        """Learn from the play that was just decided."""
+        self.agent.update(self.decision, reward)
+
+
 class LearntOnTable:
     """A policy that was learnt from the log, and learns no more."""
 
@@ -194,6 +231,8 @@ def explorer_of(settings: dict[str, Any]) -> Any:
 
 def table(policy: str, settings: dict[str, Any], k: int, p: int, seed: int) -> OnATable:
     """Rewards are known to be 0 or 1; everything else is as it comes, or as the settings say."""
+    if policy == "created":
+        return Created(settings, k, p, seed)
     if policy == "learn_policy":
         return LearntOnTable(settings, k, p)
     given = dict(settings)

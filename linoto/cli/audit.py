@@ -46,9 +46,9 @@ ARMS is one row per arm: its id in the first column, its features in the others;
 taken as they are, words are one-hot encoded. Without ARMS, or without features, the arms are the
 values of --item, and what one of them earns says nothing about the others.
 
-Where it matters who asks, name columns of the context: numbers (--numeric) or words (--category);
---cross lets a column change which item is best. A log of another package knows its own
-(--contexts). With --propensity it is also said what the best items by the log's own model earn.
+Where it matters who asks, name columns of the context: numbers (--numeric) or words (--category).
+Each may change which item is best; --cross says which of them may. A log of another package knows
+its own (--contexts). With --propensity it is also said what the best items by the log's own model earn.
 
 A warehouse can sum a log up itself (linoto log sql): then LOG is what it returned, and its columns
 are known.
@@ -63,7 +63,7 @@ EXAMPLES = """\
   linoto audit 'logs/*.parquet' --arms arms.parquet --item item --reward revenue --time at --skip-bad
   linoto audit log.csv --arms arms.csv --item arm --reward clicked --where "month >= 6" --decimal ,
   linoto audit clicks.csv --item item --reward click --numeric age --category country \\
-    --cross item country --propensity p --save clicks.npz
+    --propensity p --save clicks.npz
   linoto audit clicks.csv --item item --reward click --guardrail complaint:lower:budget=20
   linoto audit decisions.dsjson --reward-range 0 1
   linoto audit stats.parquet --reward-range 0 1

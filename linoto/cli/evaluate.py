@@ -67,11 +67,11 @@ def add_evaluate(commands: Commands) -> None:
         "  linoto evaluate log.csv --arms arms.csv --item arm --reward click --uniform "
         "--policy Gated --budget 40\n"
         "  linoto evaluate clicks.csv --item item --reward click --propensity p --category country "
-        "--cross item country --greedy\n"
+        "--greedy\n"
         "  linoto evaluate played.parquet --recipe clicks.npz --reward reward --propensity propensity "
         "--greedy\n"
         "  linoto evaluate clicks.csv --item item --reward click --propensity p --category country "
-        "--cross item country --learn --warm 0.7\n"
+        "--learn --warm 0.7\n"
         "  linoto evaluate news.dsjson --play sport",
     )
     add_rows_options(evaluate)

@@ -33,7 +33,7 @@ With contexts, --practice says what is done today, which a promise is then compa
 EXAMPLES = """\
   linoto launch orders.csv --item variant --reward order
   linoto launch log.csv --arms arms.csv --item arm --reward clicked --budget 40 --yes
-  linoto launch clicks.csv --item item --reward click --category country --cross item country \\
+  linoto launch clicks.csv --item item --reward click --category country \\
     --practice A=0.5 --practice B=0.5 --budget 40"""
 
 

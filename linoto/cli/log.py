@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from linoto.cli.log_options import add_context, add_guardrails, read_columns
+from linoto.cli.log_options import add_context, add_guardrails, read_columns, read_crosses
 from linoto.cli.usage import Commands, Parser, add_command, described
 
 DIALECTS = ("bigquery", "snowflake", "postgres", "spark", "duckdb")  # as in linoto.logs.dialects
@@ -20,7 +20,7 @@ TABLE is the name of a table, as the warehouse takes it, or a query: rewards mus
 EXAMPLES = """\
   linoto log sql shop.orders --dialect bigquery --item variant --reward ordered --time day
   linoto log sql "SELECT *, CAST(bought AS INT) AS y FROM visits" --dialect spark \\
-    --item banner --reward y --numeric age --category country --cross item country
+    --item banner --reward y --numeric age --category country
   linoto audit postgresql://analyst@warehouse/shop --query \\
     "$(linoto log sql orders --dialect postgres --item variant --reward ordered)\""""
 
@@ -73,7 +73,7 @@ def run_sql(arguments: argparse.Namespace) -> None:
         where=a.where,
         numeric=a.numeric,
         categories=a.category,
-        crosses=a.cross,
+        crosses=read_crosses(a),
         min_count=a.min_count or 1,
         guardrails=a.guardrail or (),
     )

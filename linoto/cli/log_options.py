@@ -28,6 +28,7 @@ FORMATS = ("vw-dsjson", "vw-text", "open-bandit")  # as in linoto.logs.foreign, 
 COLUMNS = ("item", "reward", "propensity", "time", "where")
 MARKS = (".", ",", " ", "'", "_")
 LIST: dict[str, Any] = {"action": "append", "default": []}
+CONTEXT = ("numeric", "category", "column", "cross", "no_cross")
 LEARNED = (
     "item",
     "arms",
@@ -35,10 +36,7 @@ LEARNED = (
     "no_intercept",
     "normalise",
     "arm_effects",
-    "numeric",
-    "category",
-    "column",
-    "cross",
+    *CONTEXT,
     "min_count",
     "contexts",
 )  # what a recipe knows
@@ -115,8 +113,19 @@ def add_context(command: Parser, *, foreign: bool = True) -> None:
         help="a context column of another kind, such as 'spline(price, knots=5)'; may be repeated",
         **LIST,
     )
-    command.add_argument(
-        "--cross", nargs=2, metavar=("COL", "COL"), help="two columns to multiply; may be repeated", **LIST
+    crosses = command.add_mutually_exclusive_group()
+    crosses.add_argument(
+        "--cross",
+        nargs=2,
+        action="append",
+        metavar=("COL", "COL"),
+        help="two columns to multiply; may be repeated (default: each context column with the item, so that "
+        "it may change which one is best, as far as there are rows for it)",
+    )
+    crosses.add_argument(
+        "--no-cross",
+        action="store_true",
+        help="multiply none: who asks does not change which item is best",
     )
     command.add_argument(
         "--min-count",
@@ -166,6 +175,12 @@ def has_context(arguments: argparse.Namespace) -> bool:
     """Whether columns of a context were asked for."""
     a = arguments
     return bool(a.contexts or a.numeric or a.category or a.column or a.cross or a.min_count)
+
+
+def read_crosses(arguments: argparse.Namespace) -> list[tuple[str, str]] | None:
+    """The crosses that were asked for; None: the usual ones."""
+    asked: list[list[str]] | None = [] if arguments.no_cross else arguments.cross
+    return None if asked is None else [(one, other) for one, other in asked]
 
 
 def known_format(arguments: argparse.Namespace, needed: Sequence[str] = ()) -> str | None:
@@ -235,7 +250,7 @@ class OpenedLog:
             "numeric": a.numeric,
             "categories": a.category,
             "columns": read_columns(a),
-            "crosses": [(one, other) for one, other in a.cross],
+            "crosses": read_crosses(a),
             "min_count": a.min_count or 1,
         }
         context["guardrails"] = read_guardrails(a)
@@ -286,9 +301,7 @@ def open_log(arguments: argparse.Namespace) -> OpenedLog:
 
 def refuse_named(arguments: argparse.Namespace) -> None:
     """Refuse columns of a log that were named when it was summed up."""
-    named = arguments.command.as_typed(
-        arguments, only=("propensity", "time", "where", "numeric", "category", "column", "cross", "guardrail")
-    )
+    named = arguments.command.as_typed(arguments, only=("propensity", "time", "where", *CONTEXT, "guardrail"))
     if named:
         arguments.refuse(f"{named[0]} must be said to `linoto log sql`: LOG is what a warehouse summed up")
 

@@ -64,7 +64,7 @@ def add_preview(commands: Commands) -> None:
         examples="  linoto preview --paper --limit 50\n"
         "  linoto preview log.npz --noise bounded --reward-range 0 1 --limit 100 --out page.html\n"
         "  linoto preview log.json --epsilon-grid 0.01,0.02,0.05 --horizon 2000 --worlds 100 --json\n"
-        "  linoto preview clicks.csv --item item --reward click --category country --cross item country",
+        "  linoto preview clicks.csv --item item --reward click --category country",
     )
     add_stats_and_policy(preview)
     add_audited(preview)

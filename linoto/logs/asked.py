@@ -16,6 +16,7 @@ from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.features import LoggedContexts
 from linoto.logs.queries import Columns, RowRange
 from linoto.logs.tables import Connection, StagedFile
+from linoto.logs.usual_crosses import Crossed, with_named_crosses, with_usual_crosses
 
 MAX_FEATURES = 1000
 Crosses = Sequence[tuple[str, str]]
@@ -33,6 +34,7 @@ class LogParts(NamedTuple):
     engine: Engine
     source: str  # as messages call it
     most_levels: int  # of a column that are counted
+    rows: int  # that can be used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ class AskedColumns:
     numeric: Sequence[str] = ()
     categories: Sequence[str] = ()
     columns: Sequence[Column] = ()  # of any kind; learned from the log where they do not know it
-    crosses: Crosses = ()
+    crosses: Crosses | None = None  # None: the usual ones
     features: Sequence[str] = ()
     item_effects: bool | None = None
     intercept: bool = True
@@ -102,19 +104,19 @@ class AskedColumns:
             seen = survey_columns(
                 connection, parts, ids, log.engine, names=self.learning, most_levels=log.most_levels
             )
-        made = self.made(seen, log.item, log.arms)
+        made, notes = self.made(seen, log.item, log.arms, log.rows)
         plan = SumPlan(recipe=made, cut=log.cut)
         self.check_size(plan, log.source)
         halves = sum_features(connection, parts, plan, ids, log.engine, track)
-        return LoggedContexts(made, *halves), self.notes(seen)
+        return LoggedContexts(made, *halves), (*self.notes(seen), *notes)
 
-    def made(self, seen: Seen, item: str | None, arms: ArmTable) -> Recipe:
-        """The recipe, with what the log says of the columns that are learned from it."""
+    def made(self, seen: Seen, item: str | None, arms: ArmTable, rows: int) -> Crossed:
+        """The recipe, with what a log of so many rows says of the columns that are learned from it."""
         known = () if item is None else tuple(item_columns(arms))
         called = {column.name for column in known} | {column.name for column in self.context}
         # "item" means the arm, whatever its column is called
         meant = {} if "item" in called.union(self.features) else {"item": item or "item"}
-        return Recipe(
+        recipe = Recipe(
             item=item or "item",
             items=() if item is None else arms.names,
             item_columns=known,
@@ -125,22 +127,23 @@ class AskedColumns:
                 for column in self.context
             ),
             action=self.action,
-            crosses=tuple((meant.get(a, a), meant.get(b, b)) for a, b in self.crosses),
+            crosses=tuple((meant.get(a, a), meant.get(b, b)) for a, b in self.crosses or ()),
             item_effects=not known if self.item_effects is None else self.item_effects,
             intercept=self.intercept,
         )
+        if self.crosses is not None:
+            return with_named_crosses(recipe)
+        return with_usual_crosses(recipe, rows, most=self.max_features, but=constant_columns(seen))
 
     def notes(self, seen: Seen) -> tuple[str, ...]:
         """Columns that are the same in all rows."""
         return tuple(
-            f"column {name!r} is the same in all rows, so it says nothing"
-            for name, found in seen.items()
-            if isinstance(found, tuple) and all(spread.constant for spread in found)
+            f"column {name!r} is the same in all rows, so it says nothing" for name in constant_columns(seen)
         )
 
     def check_size(self, plan: SumPlan, where: str) -> None:
         """Refuse more features than asked for, before they are summed, with the term that has most."""
-        size, most = max(plan.d, plan.recipe.d), self.max_features
+        size, most = plan.size, self.max_features
         if size <= most:
             return
         term = max(plan.terms, key=lambda term: plan.terms[term].stop - plan.terms[term].start)
@@ -194,8 +197,8 @@ class AskedRecipe(AskedColumns):
     def listed(self, arms: ArmTable | None) -> ArmTable:
         return ArmTable.one_hot(self.recipe.items, self.recipe.item)
 
-    def made(self, seen: Seen, item: str | None, arms: ArmTable) -> Recipe:
-        return self.recipe
+    def made(self, seen: Seen, item: str | None, arms: ArmTable, rows: int) -> Crossed:
+        return Crossed(self.recipe)
 
 
 def asked_for(recipe: Recipe | None, arms: ArmTable | None = None, **asked: Any) -> AskedColumns:
@@ -208,6 +211,15 @@ def asked_for(recipe: Recipe | None, arms: ArmTable | None = None, **asked: Any)
     if not found.nothing or found.item_effects is not None or arms is not None:
         raise ValueError("recipe must be given alone, got columns, crosses or arms beside it")
     return AskedRecipe(recipe=recipe, max_features=found.max_features)
+
+
+def constant_columns(seen: Seen) -> list[str]:
+    """Columns of numbers that are the same in all rows."""
+    return [
+        name
+        for name, found in seen.items()
+        if isinstance(found, tuple) and all(spread.constant for spread in found)
+    ]
 
 
 def with_one_meaning(columns: Columns) -> Columns:

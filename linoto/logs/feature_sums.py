@@ -175,6 +175,11 @@ class SumPlan:
         """How many features are summed."""
         return int([*self.terms.values()][-1].stop)
 
+    @property
+    def size(self) -> int:
+        """How many features there are at the most: summed, or of the recipe."""
+        return max(self.d, self.recipe.d)
+
     @cached_property
     def blocks(self) -> list[Block]:
         """The features of all terms: one block for each choice of a number of each column that has some."""

@@ -213,7 +213,7 @@ def read_log(
     numeric: Sequence[str] = (),
     categories: Sequence[str] = (),
     columns: Sequence[Column] = (),
-    crosses: Crosses = (),
+    crosses: Crosses | None = None,
     features: Sequence[str] = (),
     item_effects: bool | None = None,
     intercept: bool = True,
@@ -240,9 +240,11 @@ def read_log(
     Rows have a context where columns of one are named: `numeric` and `categories`, or `columns` whose
     features are known already. `features` are columns of numbers that describe the played action itself.
     `crosses` are pairs of columns whose features are multiplied: without a cross of the item and a column, a
-    context shifts all items alike. Items with features in `arms` have no effects of their own, unless
-    `item_effects`. Levels with fewer than `min_count` rows share one feature. `recipe` is that of an earlier
-    log. `engine` says which threads read, or which Dask workers. `track` is called after each part.
+    context shifts all items alike. Unless they are given, every column of the context is crossed with the
+    item, as far as the log has rows for it; `crosses=()` crosses nothing. Items with features in `arms` have
+    no effects of their own, unless `item_effects`. Levels with fewer than `min_count` rows share one feature.
+    `recipe` is that of an earlier log. `engine` says which threads read, or which Dask workers. `track` is
+    called after each part.
 
     Without a `reward` the source is what a warehouse summed up (`linoto log sql`): `arms` and `skip_bad` are
     all that is left to say.
@@ -354,7 +356,15 @@ class Reading(NamedTuple):
         good = bool(sums.bad)
         parts = cut_parts(files, columns, size=self.feature_part, halves=cut is None, good_only=good)
         some = LogParts(
-            connection, parts, arms, columns.item, cut, self.engine, self.source, self.most_levels
+            connection,
+            parts,
+            arms,
+            columns.item,
+            cut,
+            self.engine,
+            self.source,
+            self.most_levels,
+            rows=sums.early.total + sums.late.total,
         )
         contexts, more = self.asked.sum_contexts(some, by_features)
         return Log(

@@ -47,14 +47,15 @@ class Question:
     where: str | None = None
     numeric: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    crosses: tuple[tuple[str, str], ...] = ()
+    crosses: tuple[tuple[str, str], ...] | None = None  # None: the usual ones
     min_count: int = 1
     guardrails: tuple[str, ...] = ()  # as --guardrail takes them
 
     def __post_init__(self) -> None:
         for name in ("numeric", "categories", "guardrails"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        object.__setattr__(self, "crosses", tuple((one, other) for one, other in self.crosses))
+        if self.crosses is not None:
+            object.__setattr__(self, "crosses", tuple((one, other) for one, other in self.crosses))
         if not self.table.strip():
             raise ValueError("table must be the name of a table or a query, got nothing")
         parse_where(self.where)
@@ -77,8 +78,11 @@ class Question:
 
     @property
     def header(self) -> str:
-        """Everything that was asked, in one row of what comes back; an older reader knows no guardrails."""
+        """Everything that was asked, in one row of what comes back; an older reader knows no guardrails, and
+        crosses nothing unless it is told."""
         said = {name: value for name, value in asdict(self).items() if name != "guardrails" or value}
+        if self.crosses is None:
+            del said["crosses"]
         return json.dumps({"format": FORMAT, **said}, sort_keys=True)
 
     @classmethod
@@ -94,7 +98,7 @@ class Question:
         """The products whose sums say everything of any recipe of these columns, () first: rows."""
         called = {name: f"z{place}" for place, name in enumerate(self.numeric)}
         terms = {(), *((name,) for name in called.values())}
-        terms |= {tuple(called[name] for name in cross if name in called) for cross in self.crosses}
+        terms |= {tuple(called[name] for name in cross if name in called) for cross in self.crosses or ()}
         whole = {(*one, *other) for one, other in combinations_with_replacement(sorted(terms), 2)}
         whole |= {(*term, REWARD) for term in terms} | {(REWARD, REWARD)}
         parts = {

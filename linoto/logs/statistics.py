@@ -279,11 +279,12 @@ class Blocks:
         asked = asked if self.recipe is None else asked_for(self.recipe)
         seen = Seen({name: (self.spread(place),) for place, name in enumerate(q.numeric)})
         seen |= {name: self.counted(place) for place, name in enumerate(q.categories)}
-        plan = SumPlan(recipe=asked.made(seen, q.item, arms))
+        recipe, more = asked.made(seen, q.item, arms, int(self.rows.sum()))
+        plan = SumPlan(recipe=recipe)
         asked.check_size(plan, self.source)
         codes = self.codes(plan, at)
         halves = (plan.moments(self.half(plan, codes, late == half)) for half in (0, 1))
-        return LoggedContexts(plan.recipe, *halves), asked.notes(seen)
+        return LoggedContexts(recipe, *halves), (*asked.notes(seen), *more)
 
     def words(self, place: int) -> list[str | None]:
         """A level of a column in each block; None: without a value."""

@@ -60,7 +60,7 @@ def test_a_context_that_says_nothing_changes_no_finding(kind: str) -> None:
     """Shares, propensities, the mean and its level are the same; the noise around a model with one feature
     more is the same to a percent, and so is what is guessed of it; drift is the same but for the feature."""
     table = table_of(kind)
-    log = read_log(table, **COLUMNS, numeric=["age"])
+    log = read_log(table, **COLUMNS, numeric=["age"], crosses=())
     rows = read_rows(table, reward="y", propensity="p", recipe=log.recipe)
     fixed, contextual = audit_log(read_log(table, **COLUMNS)), audit_log(log, rows)
     assert fixed.verdict == contextual.verdict
@@ -144,13 +144,13 @@ def test_a_wrong_model_of_contexts_is_no_reason_against_a_gate_that_needs_none()
     table = pd.DataFrame(
         {"item": np.array(ITEMS)[rows.arms], "country": rows.context["country"], "y": rows.rewards}
     )
-    log = read_log(table, item="item", reward="y", categories=["country"])
+    log = read_log(table, item="item", reward="y", categories=["country"], crosses=())
     seen = read_rows(table, reward="y", recipe=log.recipe)
     coin = audit_log(log, seen)
     assert coin.verdict == "deploy" and isinstance(coin.gate, linoto.Control)
     assert any("rewards are not linear in these features" in note for note in coin.notes)
     priced = table.assign(y=table["y"] * 3 - 1)
-    wide = read_log(priced, item="item", reward="y", categories=["country"])
+    wide = read_log(priced, item="item", reward="y", categories=["country"], crosses=())
     by_model = audit_log(wide, read_rows(priced, reward="y", recipe=wide.recipe), noise=1.5)
     assert by_model.certificate is not None and by_model.certificate.by_model
     assert by_model.verdict == "not yet" and "rewards are not linear" in by_model.reasons[0]

@@ -210,7 +210,7 @@ def test_heavy_tails_are_seen_with_contexts_as_without(freedom: float, verdict: 
 def test_the_farthest_reward_is_that_of_least_squares() -> None:
     """Against residuals over the root of 1 - leverage, computed with the whole hat matrix."""
     table = student(5.0, n=60)
-    log = read_log(table, item="item", reward="y", numeric=["age"])
+    log = read_log(table, item="item", reward="y", numeric=["age"], crosses=())
     rows = read_rows(table, recipe=log.recipe, reward="y")
     found = audit_log(log, rows, noise=3.0).tails
     one = (table["item"] == "A").to_numpy(dtype=float)

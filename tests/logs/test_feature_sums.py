@@ -243,7 +243,7 @@ def test_items_alone_are_a_log_of_arms() -> None:
 def test_rare_levels_share_a_feature() -> None:
     table = frame()
     table["country"] = ["rare"] * 3 + ["odd"] * 2 + ["DE"] * 395
-    log = read_log(table, item="item", reward="click", categories=["country"], min_count=10)
+    log = read_log(table, item="item", reward="click", categories=["country"], min_count=10, crosses=())
     assert log.recipe.names[-2:] == ("country=DE", "country=(other)")
     assert np.diag(log.moments.gram)[-2:].tolist() == [395.0, 5.0]
     new = log.recipe.transform({"country": "new"}, ["A"])

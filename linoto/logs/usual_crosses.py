@@ -1,0 +1,80 @@
+"""Which columns of a context are crossed where nobody says it: those that may change which arm is best.
+
+A column that is multiplied with nothing shifts all arms alike, so a model without crosses plays the same arm
+whoever asks. So every column of the context is crossed with the item, or with what is known of items that
+have no effects of their own, as far as the log has rows for it. Columns with few features come first; those
+that would leave fewer than two rows for each feature are not crossed, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from linoto.core.features.recipe import Recipe
+from linoto.core.hints import shortened_list
+from linoto.logs.feature_sums import SumPlan
+
+ROWS_FOR_A_FEATURE = 2
+
+
+class Crossed(NamedTuple):
+    """A recipe with its usual crosses, and what is to be said about them."""
+
+    recipe: Recipe
+    notes: tuple[str, ...] = ()
+
+
+def with_usual_crosses(recipe: Recipe, rows: int, *, most: int, but: Collection[str] = ()) -> Crossed:
+    """The recipe of a log of so many rows, with crosses that leave at most so many features to be summed.
+
+    Columns that are the same in all rows are left as they are: those named, and those with one level.
+    """
+    apart, width = partners_of(recipe), {column.name: len(column.labels) for column in recipe.context}
+    leveled = {column.name for column in recipe.context if column.leveled}
+    names = [name for name in width if name not in but and (name not in leveled or width[name] > 1)]
+    if not apart:
+        return Crossed(recipe)
+    found, crossed = recipe, list[str]()
+    for name in sorted(names, key=width.__getitem__):
+        tried = [one for one in names if one in (*crossed, name)]
+        wider = replace(recipe, crosses=tuple((partner, one) for one in tried for partner in apart))
+        if SumPlan(recipe=wider).size <= most and wider.d * ROWS_FOR_A_FEATURE <= rows:
+            found, crossed = wider, tried
+    left = [name for name in names if name not in crossed]
+    return Crossed(found, tuple(notes_of(named(apart), crossed, left, rows)))
+
+
+def with_named_crosses(recipe: Recipe) -> Crossed:
+    """The recipe as it was asked for; it is said if who asks cannot change which arm is best."""
+    apart = partners_of(recipe)
+    if not (apart and recipe.context) or recipe.action or {*apart, recipe.item} & {*chain(*recipe.crosses)}:
+        return Crossed(recipe)
+    return Crossed(
+        recipe, (f"nothing is crossed with {named(apart)}: who asks does not change which arm is best",)
+    )
+
+
+def partners_of(recipe: Recipe) -> tuple[str, ...]:
+    """What tells arms apart: the item, or what is known of items that have no effects of their own."""
+    if len(recipe.items) < 2:
+        return ()
+    return (recipe.item,) if recipe.item_effects else tuple(column.name for column in recipe.item_columns)
+
+
+def notes_of(apart: str, crossed: Sequence[str], left: Sequence[str], rows: int) -> Iterator[str]:
+    """What was crossed though nobody said so, and what was not."""
+    if crossed:
+        yield f"crossed with {apart}, so that who asks may change which arm is best: {named(crossed)}"
+    if left:
+        yield (
+            f"not crossed with {apart}, so that it changes for nobody which arm is best: {named(left)}; "
+            f"{rows:,} rows are few for so many features more (name crosses to have them all the same)"
+        )
+
+
+def named(columns: Sequence[str]) -> str:
+    """Columns in a sentence."""
+    return shortened_list([*map(repr, columns)])
