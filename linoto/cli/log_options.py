@@ -177,10 +177,10 @@ def has_context(arguments: argparse.Namespace) -> bool:
     return bool(a.contexts or a.numeric or a.category or a.column or a.cross or a.min_count)
 
 
-def read_crosses(arguments: argparse.Namespace) -> list[tuple[str, str]] | None:
+def read_crosses(arguments: argparse.Namespace) -> tuple[tuple[str, str], ...] | None:
     """The crosses that were asked for; None: the usual ones."""
     asked: list[list[str]] | None = [] if arguments.no_cross else arguments.cross
-    return None if asked is None else [(one, other) for one, other in asked]
+    return None if asked is None else tuple((one, other) for one, other in asked)
 
 
 def known_format(arguments: argparse.Namespace, needed: Sequence[str] = ()) -> str | None:
