@@ -16,6 +16,7 @@ from linoto.core import kernels
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Tolerance
+from linoto.core.kernels import estimate, learning
 from linoto.core.kernels.compiling import STAMP, CodeFiles, stamp_of
 from linoto.core.offline import Offline
 from linoto.core.parameters import params_for_rounds
@@ -40,6 +41,21 @@ policy = getattr(linoto, sys.argv[1])()
 agent = policy.start([[1.0, 0.5], [0.5, 1.0]], linoto.Offline(pulls=[9, 1], reward_sums=[6.0, 0.0]), rng=0)
 agent.update(agent.decide(), 1.0)
 print(*{kernel.__name__ for kernel in all_kernels() if getattr(kernel, "signatures", ())})
+"""
+PLAYED = """
+import hashlib
+import sys
+import linoto
+from linoto.core.warm_up import all_kernels
+
+policy = getattr(linoto, sys.argv[1])()
+log = linoto.Offline(pulls=[9, 1, 3], reward_sums=[6.0, 0.0, 1.2])
+agent = policy.start([[1.0, 0.5], [0.5, 1.0], [0.3, -0.2]], log, rng=0)
+for _ in range(40):
+    agent.update(agent.decide(), 0.25)
+bits = b"".join(array.tobytes() for array in agent.running.state)
+missed = {kernel for kernel in all_kernels() if hasattr(kernel, "stats") and kernel.stats.cache_misses}
+print(hashlib.sha256(bits).hexdigest(), len(missed))
 """
 CERTIFIED = """
 import linoto
@@ -213,6 +229,34 @@ def test_what_a_policy_has_no_use_for_is_not_compiled(
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     found = set(done.stdout.split())
     assert needed <= found and not left_out & found
+
+
+@pytest.mark.slow
+def test_inner_kernels_are_taken_from_the_cache_into_other_kernels(tmp_path: Path) -> None:
+    """A process that finds some of the kernels compiled makes what one makes that compiles all."""
+    played = {}
+    for cache, policies in (("one", ["LinOtO", "Gated", "Gated"]), ("other", ["Gated"])):
+        env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / cache)}
+        for policy in policies:
+            command = [sys.executable, "-c", PLAYED, policy]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+            played[cache, policy, len(played)] = done.stdout.split()
+    (_, gated, again, alone) = played.values()
+    assert gated[0] == again[0] == alone[0]
+    assert int(again[1]) == 0 < int(gated[1]) < int(alone[1])
+
+
+def test_no_inner_kernel_has_machine_code_of_its_own() -> None:
+    LinOtO().start([[1.0]], Offline.empty(1), rng=0).decide()
+    of_inner, of_entry = (machine_code_of(kernel) for kernel in (estimate.refresh, learning.begin))
+    assert of_inner and not any(b"_ZN6linoto" in code for code in of_inner)
+    assert of_entry and all(b"_ZN6linoto" in code for code in of_entry)
+
+
+def machine_code_of(kernel: Any) -> list[bytes]:
+    """Of each version of a kernel in the cache on disk; what it has of our functions has their names."""
+    files = kernel._cache._cache_file
+    return [files.load(key)[0][2][0] for key in files._load_index()]
 
 
 def test_kernels_that_may_not_be_compiled_say_so_in_one_sentence() -> None:
