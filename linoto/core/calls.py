@@ -23,7 +23,7 @@ class Calls:
     """
 
     def __init__(self, parts: Parts) -> None:
-        self.parts, self.books, self.learning = parts, parts[:2], parts[:5]
+        self.parts, self.books, self.learning = parts, parts[:2], parts[:6]
         self.known: State | None = None
 
     def __reduce__(self) -> tuple[type[Calls], tuple[Parts]]:

@@ -84,7 +84,7 @@ def warm_up(parts: Parts = PLAIN, kind: Kind = OWNED) -> None:
         kernels.begin(params, state, *parts[:5])
         kernels.decide(params, state, -1, *parts)
         kernels.commit(params, state, 0, False, *parts[:2])
-        kernels.observe(params, state, 0, False, 0.0, 0.0, True, *parts[:5])
+        kernels.observe(params, state, 0, False, 0.0, 0.0, True, *parts[:6])
 
 
 @cache

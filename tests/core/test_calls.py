@@ -49,7 +49,7 @@ def test_a_call_does_what_the_kernel_does(policy: linoto.Policy) -> None:
         kernels.commit(other.params, other.held, arm, False, *parts[:2])
         now = arm, False, float(np.sin(t)), 0.0, True
         driver.calls.observe(running.params, running.held, *now)
-        kernels.observe(other.params, other.held, *now, *parts[:5])
+        kernels.observe(other.params, other.held, *now, *parts[:6])
         assert bits(running.held) == bits(other.held)
 
 

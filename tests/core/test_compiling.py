@@ -211,13 +211,13 @@ def versions_of(kernel: Any) -> list[Any]:
     [
         (
             "LinOtO",
-            {"measure_budget"},
+            {"measure_budget", "learn_whitened"},
             {"enter_coin_play", "allowance", "begin_online", "measure_excess"},
         ),
         (
             "Gated",
             {"allowance", "measure_excess"},
-            {"enter_coin_play", "begin_online", "measure_budget"},
+            {"enter_coin_play", "begin_online", "measure_budget", "learn_whitened"},
         ),
     ],
 )

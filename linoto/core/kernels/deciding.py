@@ -197,9 +197,9 @@ def decide(
     shift: Part,
     own: Part,
     extras: Part,
+    budget: Part,
     draws: Part,
     model: Part,
-    budget: Part,
 ) -> int:
     """Algorithm 1: score the arms, keep the affordable ones, play the best of them or else the fallback.
 

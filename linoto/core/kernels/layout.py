@@ -374,7 +374,7 @@ class Parts(NamedTuple):
     """What some policies need beyond the others.
 
     numba leaves out what stands behind `if part is not None` where a part is None: the rules that a policy
-    does not have are not compiled for it. `commit` takes the first two, `begin` and `observe` the first five:
+    does not have are not compiled for it. `commit` takes the first two, `begin` five, `observe` six:
     what a kernel does not read would only have it compiled once more.
     """
 
@@ -383,10 +383,10 @@ class Parts(NamedTuple):
     shift: Part = None  # the log may have moved
     own: Part = None  # bounds of each arm from its own rewards: a Conservative gate's
     extras: Part = None  # what some explorers need: counts, old scores, gaps, log-odds, what to forget
+    budget: Part = None  # the paper's B(t), or no gate: only then may rewards be learnt in other coordinates
     draws: Part = None  # Thompson's; whoever has the extras has these
     model: Part = None  # bounds on sums of plays by the linear model: a Tolerance, a certified fallback, a
     # loan, a budget that is not exact
-    budget: Part = None  # the paper's B(t)
 
 
 def parts_of(params: Records) -> Parts:
@@ -401,9 +401,9 @@ def parts_of(params: Records) -> Parts:
         shift=p["shift"] > 0,
         own=gate == CONSERVATIVE,
         extras=extras,
+        budget=gate in (OPEN, CLOSED, BUDGET),
         draws=extras or explorer == THOMPSON,
         model=by_plays or fallback == CERTIFIED or p["loan_from"] == THE_MODEL or sums,
-        budget=gate in (OPEN, CLOSED, BUDGET),
     )
     return Parts(*(1 if part else None for part in asked))
 

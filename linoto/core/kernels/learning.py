@@ -257,6 +257,7 @@ def observe(
     shift: Part,
     own: Part,
     extras: Part,
+    budget: Part,
 ) -> None:
     """Count a reward when it arrives: V_t, theta_t, the bounds, and what it pays for.
 
@@ -271,7 +272,7 @@ def observe(
     s.arms[SUMS, arm] += reward
     if r.one_hot == 1:
         growth = learn_one_hot(p, s, arm, reward, extras)
-    elif r.whitened == 1:
+    elif budget is not None and r.whitened == 1:
         growth = learn_whitened(p, s, arm, reward, error)
     else:
         growth = learn_arm(p, s, arm, reward, shift)
@@ -396,9 +397,9 @@ def play(
     shift: Part,
     own: Part,
     extras: Part,
+    budget: Part,
     draws: Part,
     model: Part,
-    budget: Part,
 ) -> None:
     """Play n rounds against a known world: the loop of Algorithm 1."""
     p, r = params[0], s.run[0]
@@ -419,7 +420,7 @@ def play(
                 proposal = propose_told(
                     params, s, told, rails.books, rows, weights, shift, extras, draws, extras, reaches
                 )
-        arm = decide(params, s, proposal, coin, ledger, shift, own, extras, draws, model, budget)
+        arm = decide(params, s, proposal, coin, ledger, shift, own, extras, budget, draws, model)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
         if rails is not None:
@@ -434,7 +435,7 @@ def play(
         reward = mean[arm] + spread[arm] * noise[t]
         if two_point:
             reward = low + spread[arm] if noise[t] * spread[arm] < mean[arm] - low else low
-        observe(params, s, arm, mixture, reward, 0.0, True, coin, ledger, shift, own, extras)
+        observe(params, s, arm, mixture, reward, 0.0, True, coin, ledger, shift, own, extras, budget)
         if rails is not None:
             for j in range(rails.books.size):
                 value = rails_value(rails, j, rails.means[segment, j, arm], rails.draws[t, j], two_point)
