@@ -11,9 +11,9 @@ from common import Floats, ImpossibleError, Ints
 from common import OnTable as OnATable
 
 import linoto
+from linoto.logs.evidence import likeliest_ridge
 
 MOST_FEATURES = 2_000  # of all arms together
-RIDGES = 2.0 ** np.arange(-6, 11)
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
 POLICIES: dict[str, Any] = {
     "LinUCB": linoto.LinUCB(scale=1.0),
@@ -81,24 +81,6 @@ def contextual(policy: str, k: int, d: int) -> ContextualAgent:
     return ContextualAgent(WITH_CONTEXTS[policy], d)
 
 
-def evidence(log: linoto.Moments, ridges: Floats) -> Floats:
-    """(n,) the log likelihood of the rewards for each ridge, at the noise that fits best, up to a constant.
-
-    Rewards are Gaussian around X theta, and theta has the variance noise^2 / ridge in every direction.
-    """
-    spectrum, axes = np.linalg.eigh(log.gram)
-    spectrum, along = np.maximum(spectrum, 0.0), (axes.T @ log.reward_vector) ** 2
-    explained = (along / (spectrum + ridges[:, None])).sum(axis=1)
-    noise = np.maximum(log.reward_squares - explained, 1e-9 * log.reward_squares) / log.count
-    determinant = np.log1p(spectrum / ridges[:, None]).sum(axis=1)
-    return np.asarray(-0.5 * (log.count * np.log(noise) + determinant))
-
-
-def evident_ridge(log: linoto.Moments) -> float:
-    """The power of two by which the log is the likeliest."""
-    return float(RIDGES[evidence(log, RIDGES).argmax()])
-
-
 class OnTable:
     """One agent whose arms have features of their own: those of the row, in the place of the arm."""
 
@@ -114,7 +96,7 @@ class OnTable:
         log = linoto.Moments.from_rows(rows.reshape(len(arms), -1), rewards)
         policy = self.policy
         if self.by_evidence:
-            policy = replace(policy, confidence=replace(policy.confidence, ridge=evident_ridge(log)))
+            policy = replace(policy, confidence=replace(policy.confidence, ridge=likeliest_ridge(log)))
         self.agent = policy.start(log, features=self.features, rng=self.seed)
 
     def decide(self, context: Floats, practice: Floats) -> int:

@@ -49,7 +49,7 @@ def gain_reasons(gain: Gain | None) -> Iterator[str]:
     if gain is not None and not gain.reason and gain.high < 0:
         yield (
             "the linear model predicts held-out rewards worse than the means of arms do: leave columns or "
-            "crosses out"
+            "crosses out (--no-cross: all of these)"
         )
 
 

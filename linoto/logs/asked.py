@@ -16,7 +16,7 @@ from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.features import LoggedContexts
 from linoto.logs.queries import Columns, RowRange
 from linoto.logs.tables import Connection, StagedFile
-from linoto.logs.usual_crosses import Crossed, with_named_crosses, with_usual_crosses
+from linoto.logs.usual_crosses import Crossed, borne_out, with_named_crosses, with_usual_crosses
 
 MAX_FEATURES = 1000
 Crosses = Sequence[tuple[str, str]]
@@ -104,11 +104,12 @@ class AskedColumns:
             seen = survey_columns(
                 connection, parts, ids, log.engine, names=self.learning, most_levels=log.most_levels
             )
-        made, notes = self.made(seen, log.item, log.arms, log.rows)
-        plan = SumPlan(recipe=made, cut=log.cut)
+        made = self.made(seen, log.item, log.arms, log.rows)
+        plan = SumPlan(recipe=made.recipe, cut=log.cut)
         self.check_size(plan, log.source)
         halves = sum_features(connection, parts, plan, ids, log.engine, track)
-        return LoggedContexts(made, *halves), (*self.notes(seen), *notes)
+        found, notes = borne_out(made, LoggedContexts(made.recipe, *halves))
+        return found, (*self.notes(seen), *notes)
 
     def made(self, seen: Seen, item: str | None, arms: ArmTable, rows: int) -> Crossed:
         """The recipe, with what a log of so many rows says of the columns that are learned from it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,7 +92,7 @@ class Log:
         """What rewards are linear in, with their sums by half."""
         return self.contexts or LoggedArms(self.arms, self.early, self.late)
 
-    @property
+    @cached_property
     def features(self) -> LogFeatures:
         """What rewards are linear in: features that a recipe makes of contexts, or those of the arms."""
         return self.by_features.features
@@ -241,10 +242,10 @@ def read_log(
     features are known already. `features` are columns of numbers that describe the played action itself.
     `crosses` are pairs of columns whose features are multiplied: without a cross of the item and a column, a
     context shifts all items alike. Unless they are given, every column of the context is crossed with the
-    item, as far as the log has rows for it; `crosses=()` crosses nothing. Items with features in `arms` have
-    no effects of their own, unless `item_effects`. Levels with fewer than `min_count` rows share one feature.
-    `recipe` is that of an earlier log. `engine` says which threads read, or which Dask workers. `track` is
-    called after each part.
+    item, as far as the log has rows for it and bears it out; `crosses=()` crosses nothing. Items with
+    features in `arms` have no effects of their own, unless `item_effects`. Levels with fewer than `min_count`
+    rows share one feature. `recipe` is that of an earlier log. `engine` says which threads read, or which
+    Dask workers. `track` is called after each part.
 
     Without a `reward` the source is what a warehouse summed up (`linoto log sql`): `arms` and `skip_bad` are
     all that is left to say.

@@ -34,6 +34,7 @@ from linoto.logs.statement import METRIC, PART, REWARD, Factors, Question
 from linoto.logs.sums import RewardEnds, by_arm, kept_ends, sums_equal_squares
 from linoto.logs.tables import is_path, kind_of, open_source, refuse_rejected, source_name
 from linoto.logs.text_files import read_header, read_keys
+from linoto.logs.usual_crosses import borne_out
 
 KNOWN_PARTS = ("rows", "low", "high")
 NEITHER = "reward must be the column of what was earned, got None and no statistics by `linoto log sql`"
@@ -279,12 +280,13 @@ class Blocks:
         asked = asked if self.recipe is None else asked_for(self.recipe)
         seen = Seen({name: (self.spread(place),) for place, name in enumerate(q.numeric)})
         seen |= {name: self.counted(place) for place, name in enumerate(q.categories)}
-        recipe, more = asked.made(seen, q.item, arms, int(self.rows.sum()))
-        plan = SumPlan(recipe=recipe)
+        made = asked.made(seen, q.item, arms, int(self.rows.sum()))
+        plan = SumPlan(recipe=made.recipe)
         asked.check_size(plan, self.source)
         codes = self.codes(plan, at)
         halves = (plan.moments(self.half(plan, codes, late == half)) for half in (0, 1))
-        return LoggedContexts(recipe, *halves), (*asked.notes(seen), *more)
+        found, more = borne_out(made, LoggedContexts(made.recipe, *halves))
+        return found, (*asked.notes(seen), *more)
 
     def words(self, place: int) -> list[str | None]:
         """A level of a column in each block; None: without a value."""

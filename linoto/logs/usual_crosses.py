@@ -3,7 +3,8 @@
 A column that is multiplied with nothing shifts all arms alike, so a model without crosses plays the same arm
 whoever asks. So every column of the context is crossed with the item, or with what is known of items that
 have no effects of their own, as far as the log has rows for it. Columns with few features come first; those
-that would leave fewer than two rows for each feature are not crossed, and named.
+that would leave fewer than two rows for each feature of a cross are not crossed, and named. When the log is
+summed up it has the last word: if it is 20 times as likely without these crosses, there are none.
 """
 
 from __future__ import annotations
@@ -11,20 +12,34 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import log
 from typing import NamedTuple
 
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
+from linoto.logs.evidence import evidence
 from linoto.logs.feature_sums import SumPlan
+from linoto.logs.features import LoggedContexts
 
 ROWS_FOR_A_FEATURE = 2
+ODDS_AGAINST = 20.0
 
 
 class Crossed(NamedTuple):
-    """A recipe with its usual crosses, and what is to be said about them."""
+    """A recipe with its crosses, and what is to be said about them."""
 
     recipe: Recipe
     notes: tuple[str, ...] = ()
+    usual: bool = False  # whether nobody named them
+
+
+def with_named_crosses(recipe: Recipe) -> Crossed:
+    """The recipe as it was asked for; it is said if who asks cannot change which arm is best."""
+    apart = partners_of(recipe)
+    if not (apart and recipe.context) or recipe.action or {*apart, recipe.item} & {*chain(*recipe.crosses)}:
+        return Crossed(recipe)
+    note = f"nothing is crossed with {named(apart)}: who asks does not change which arm is best"
+    return Crossed(recipe, (note,))
 
 
 def with_usual_crosses(recipe: Recipe, rows: int, *, most: int, but: Collection[str] = ()) -> Crossed:
@@ -35,26 +50,23 @@ def with_usual_crosses(recipe: Recipe, rows: int, *, most: int, but: Collection[
     apart, width = partners_of(recipe), {column.name: len(column.labels) for column in recipe.context}
     leveled = {column.name for column in recipe.context if column.leveled}
     names = [name for name in width if name not in but and (name not in leveled or width[name] > 1)]
-    if not apart:
+    if not (apart and names):
         return Crossed(recipe)
-    found, crossed = recipe, list[str]()
+    found, crossed, many, few = recipe, list[str](), list[str](), list[str]()
     for name in sorted(names, key=width.__getitem__):
         tried = [one for one in names if one in (*crossed, name)]
         wider = replace(recipe, crosses=tuple((partner, one) for one in tried for partner in apart))
-        if SumPlan(recipe=wider).size <= most and wider.d * ROWS_FOR_A_FEATURE <= rows:
+        if SumPlan(recipe=wider).size > most:
+            many.append(name)
+        elif (wider.d - recipe.d) * ROWS_FOR_A_FEATURE > rows:
+            few.append(name)
+        else:
             found, crossed = wider, tried
-    left = [name for name in names if name not in crossed]
-    return Crossed(found, tuple(notes_of(named(apart), crossed, left, rows)))
-
-
-def with_named_crosses(recipe: Recipe) -> Crossed:
-    """The recipe as it was asked for; it is said if who asks cannot change which arm is best."""
-    apart = partners_of(recipe)
-    if not (apart and recipe.context) or recipe.action or {*apart, recipe.item} & {*chain(*recipe.crosses)}:
-        return Crossed(recipe)
-    return Crossed(
-        recipe, (f"nothing is crossed with {named(apart)}: who asks does not change which arm is best",)
-    )
+    left = {
+        f"there would be more than {most:,} features": many,
+        f"{rows:,} rows are few for so many features more (name crosses to have them all the same)": few,
+    }
+    return Crossed(found, tuple(notes_of(named(apart), crossed, left)), usual=True)
 
 
 def partners_of(recipe: Recipe) -> tuple[str, ...]:
@@ -64,15 +76,32 @@ def partners_of(recipe: Recipe) -> tuple[str, ...]:
     return (recipe.item,) if recipe.item_effects else tuple(column.name for column in recipe.item_columns)
 
 
-def notes_of(apart: str, crossed: Sequence[str], left: Sequence[str], rows: int) -> Iterator[str]:
-    """What was crossed though nobody said so, and what was not."""
+def notes_of(apart: str, crossed: Sequence[str], left: dict[str, list[str]]) -> Iterator[str]:
+    """What was crossed though nobody said so, and what was not, by the reason."""
     if crossed:
         yield f"crossed with {apart}, so that who asks may change which arm is best: {named(crossed)}"
-    if left:
-        yield (
-            f"not crossed with {apart}, so that it changes for nobody which arm is best: {named(left)}; "
-            f"{rows:,} rows are few for so many features more (name crosses to have them all the same)"
-        )
+    for why, names in left.items():
+        if names:
+            told = (
+                f"not crossed with {apart}, so that it changes for nobody which arm is best: {named(names)}"
+            )
+            yield f"{told}; {why}"
+
+
+def borne_out(crossed: Crossed, found: LoggedContexts) -> tuple[LoggedContexts, tuple[str, ...]]:
+    """The log by its usual crosses, or without them where it is so much likelier; and what is to be said."""
+    recipe = replace(found.recipe, crosses=())
+    if not crossed.usual or recipe.d == found.recipe.d:
+        return found, crossed.notes
+    plain = LoggedContexts(recipe, found.early.leading(recipe.d), found.late.leading(recipe.d))
+    likelier = evidence(plain.features.moments).max() - evidence(found.features.moments).max()
+    if likelier < log(ODDS_AGAINST):
+        return found, crossed.notes
+    note = (
+        f"nothing is crossed with {named(partners_of(recipe))}, as the log is likelier without: it does not "
+        "show that who asks changes which arm is best (name crosses to learn it all the same)"
+    )
+    return plain, (note,)
 
 
 def named(columns: Sequence[str]) -> str:

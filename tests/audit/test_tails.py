@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_a_stated_range_ends_the_question() -> None:
 def test_minus_zero_is_zero() -> None:
     rng = np.random.default_rng(6)
     log = log_with(rng.integers(0, 2, 500).astype(float), rng)
-    facts = dict(audit_log(type(log)(**{**vars(log), "extent": (-0.0, 1.0)})).facts())
+    facts = dict(audit_log(replace(log, extent=(-0.0, 1.0))).facts())
     assert "from 0 to 1" in facts["rewards"]
 
 

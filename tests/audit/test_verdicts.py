@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_a_nonlinear_log_needs_arm_effects_and_is_sound_with_them() -> None:
     audit = audit_log(log, noise=0.5)
     assert audit.verdict == "deploy with arm effects" and "speaks against" in audit.caution
     assert "not linear" in audit.reasons[0]
-    with_effects = Log(**{**vars(log), "arms": log.arms.with_effects()})
+    with_effects = replace(log, arms=log.arms.with_effects())
     assert audit_log(with_effects, noise=0.5).verdict == "deploy"
 
 

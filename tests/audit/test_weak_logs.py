@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_a_pilot_and_its_winner_need_arm_effects_where_linearity_cannot_be_shown
     assert audit.adaptive and audit.linearity.blind
     assert audit.verdict == "deploy with arm effects" and "shares of arms changed" in audit.reasons[0]
     assert "cannot show that rewards are linear" in audit.caution  # nothing speaks against it either
-    assert audit_log(Log(**{**vars(log), "arms": log.arms.with_effects()})).verdict == "deploy"
+    assert audit_log(replace(log, arms=log.arms.with_effects())).verdict == "deploy"
 
 
 UNLIKE: dict[str, tuple[Any, Any, float]] = {

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import linoto
-
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -167,25 +165,3 @@ def test_ours_plays_a_table_behind_its_gate_and_says_why_a_run_failed(real: Any,
         failed = workers.ask("linoto", {**order, "policy": "Nobody", "problem": str(file)})
     assert len(answer["rewards"]) == 30 and set(answer["rewards"]) <= {"0", "1"}
     assert "Nobody" in failed["reason"] and json.dumps(answer)
-
-
-def test_the_ridge_of_the_log_is_the_one_under_which_its_rewards_are_likeliest(real: Any) -> None:
-    """By the density of all rewards at once: Gaussian, with covariance noise^2 (I + X X' / ridge)."""
-    sys.path.insert(0, str(BENCHMARKS / "contestants"))
-    try:
-        from play_linoto import RIDGES, evidence, evident_ridge
-    finally:
-        sys.path.remove(str(BENCHMARKS / "contestants"))
-    rng = np.random.default_rng(2)
-    x = rng.standard_normal((60, 12)) * np.where(np.arange(12) < 10, 1.0, 0.0)  # two say nothing
-    y = x @ rng.standard_normal(12) * 0.3 + rng.standard_normal(60)
-
-    def density(ridge: float) -> float:
-        spread = np.eye(60) + x @ x.T / ridge
-        noise = y @ np.linalg.solve(spread, y) / 60
-        return float(-0.5 * (60 * np.log(noise) + np.linalg.slogdet(spread)[1]))
-
-    log = linoto.Moments.from_rows(x, y)
-    direct = np.array([density(ridge) for ridge in RIDGES])
-    assert evidence(log, RIDGES) == pytest.approx(direct, rel=1e-9)
-    assert evident_ridge(log) == RIDGES[direct.argmax()] not in (RIDGES[0], RIDGES[-1])

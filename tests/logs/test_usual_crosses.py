@@ -16,21 +16,23 @@ from helpers.exits import run
 from linoto import Greedy, Log, columns, read_arms, read_log
 from linoto.logs.dialects import DIALECTS
 from linoto.logs.statement import Question, statement_of
+from linoto.logs.usual_crosses import with_usual_crosses
 
 NAMED: dict[str, Any] = {"item": "offer", "reward": "click"}
 CONTEXT: dict[str, Any] = {"numeric": ["age"], "categories": ["country", "device"]}
 
 
 def visits(rows: int = 900, seed: int = 0) -> pd.DataFrame:
-    """Norwegians click on the first of three offers, all others on the second."""
+    """Norwegians click on the first of three offers, all others on the second, and the old on the third."""
     rng = np.random.default_rng(seed)
     offer, country = rng.integers(0, 3, rows), rng.choice(["NO", "DE", "FR"], rows)
-    wanted = np.where(country == "NO", 0, 1)
+    wanted, age = np.where(country == "NO", 0, 1), rng.integers(20, 60, rows)
+    liked = np.where(offer == wanted, 0.7, 0.2)
     return pd.DataFrame(
         {
             "offer": np.array(["fjord", "forest", "fee"])[offer],
-            "click": rng.binomial(1, np.where(offer == wanted, 0.7, 0.2)),
-            "age": rng.integers(20, 60, rows),
+            "click": rng.binomial(1, np.where(offer == 2, (age - 20) / 60, liked)),
+            "age": age,
             "country": country,
             "device": rng.choice(["phone", "desk"], rows),
         }
@@ -75,17 +77,40 @@ def test_where_nothing_is_crossed_it_is_said() -> None:
 
 
 def test_columns_with_few_features_come_first_and_others_are_named() -> None:
-    """The features of all columns are 1 + 3 + 1 + 3 + 2 + 40; crossed, the first three make 18 more."""
+    """Crossed with three offers, age, device and country make 3, 6 and 9 features more, 40 towns 120."""
     table = visits().assign(town=[f"town {row % 40}" for row in range(900)])
     context = {"numeric": ["age"], "categories": ["town", "country", "device"]}
-    few = read_log(table[:160], **NAMED, **context)
+    order = ("age", "town", "country", "device")
+    few = read_log(table[:200], **NAMED, **context)
     assert few.recipe.crosses == (("offer", "age"), ("offer", "country"), ("offer", "device"))
-    assert noted(few)[1].startswith(
-        "not crossed with 'offer', so that it changes for nobody which arm is best: 'town'; 160 rows"
-    )
-    assert read_log(table, **NAMED, **context).recipe.crosses[1] == ("offer", "town")
-    fewer = read_log(table[:130], **NAMED, **context)
-    assert fewer.recipe.crosses == (("offer", "age"), ("offer", "device"))
+    left = "not crossed with 'offer', so that it changes for nobody which arm is best: 'town'"
+    assert noted(few)[1].startswith(f"{left}; 200 rows are few")
+    plain = read_log(table, **NAMED, **context, crosses=()).recipe
+    assert [*with_usual_crosses(plain, 276, most=1000).recipe.crosses] == [("offer", name) for name in order]
+    small = with_usual_crosses(plain, 35, most=1000).recipe.crosses
+    assert small == (("offer", "age"), ("offer", "device"))
+    narrow = read_log(table, **NAMED, **context, max_features=100)
+    assert noted(narrow)[1] == f"{left}; there would be more than 100 features"
+
+
+def test_the_log_has_the_last_word() -> None:
+    """Clicks that depend on age alike for all offers: without crosses the log is likelier by far.
+
+    Each of 24 features that say nothing costs about half a logarithm of 300 rows; that they seem to say so
+    much by chance is below one in a million.
+    """
+    rng = np.random.default_rng(4)
+    numbers = {f"x{i}": rng.standard_normal(900) for i in range(8)}
+    shift = 0.1 * sum(numbers.values())
+    table = visits().assign(**numbers, click=rng.random(900) < 0.4 + shift)
+    log = read_log(table, **NAMED, numeric=[*numbers])
+    assert not log.recipe.crosses and log.recipe.d == 12
+    plain = read_log(table, **NAMED, numeric=[*numbers], crosses=())
+    assert log.recipe == plain.recipe
+    np.testing.assert_array_equal(log.moments.gram, plain.moments.gram)
+    assert noted(log)[0].startswith("nothing is crossed with 'offer', as the log is likelier without")
+    named = read_log(table, **NAMED, numeric=[*numbers], crosses=[("offer", name) for name in numbers])
+    assert named.recipe.d == 36
 
 
 @pytest.mark.parametrize(("most", "crossed"), [(10, 0), (12, 0), (13, 1), (19, 2), (28, 3)])

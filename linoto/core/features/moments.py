@@ -58,6 +58,10 @@ class Moments:
         zeros = np.zeros(d)
         return cls(count=0, gram=np.zeros((d, d)), reward_vector=zeros, reward_sum=0.0, reward_squares=0.0)
 
+    def leading(self, d: int) -> Moments:
+        """The same log by its first d features alone."""
+        return replace(self, gram=self.gram[:d, :d].copy(), reward_vector=self.reward_vector[:d].copy())
+
     @classmethod
     def from_rows(cls, features: npt.ArrayLike, rewards: npt.ArrayLike) -> Moments:
         """Sum a log given as rows: the features (n, d) of what was played, and its rewards (n,)."""

@@ -1,0 +1,35 @@
+"""How likely a log is by a linear model, whatever its noise and its ridge: which of two models it bears out.
+
+Rewards are Gaussian around X theta, and theta has the variance noise^2 / ridge in every direction. With theta
+integrated out, and with s the eigenvalues of X'X and c those parts of X'y along its axes, the log likelihood
+at the noise that fits best is, but for a constant,
+
+    -1/2 (n log((y'y - sum c^2 / (s + ridge)) / n) + sum log(1 + s / ridge)).
+
+A feature that explains nothing costs its part of the last sum, so a larger model is not likelier by itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from linoto.core.arrays import Floats
+from linoto.core.features.moments import Moments
+
+RIDGES: Floats = np.exp2(np.arange(-6.0, 13.0))
+
+
+def evidence(log: Moments, ridges: Floats = RIDGES) -> Floats:
+    """(n,) the log likelihood for each ridge, at the noise that fits best, but for a constant."""
+    squares = log.reward_squares or 0.0
+    spectrum, axes = np.linalg.eigh(log.gram)
+    spectrum, along = np.maximum(spectrum, 0.0), (axes.T @ log.reward_vector) ** 2
+    explained = (along / (spectrum + ridges[:, None])).sum(axis=1)
+    noise = np.maximum(squares - explained, 1e-9 * squares + np.finfo(float).tiny) / log.count
+    determinant = np.log1p(spectrum / ridges[:, None]).sum(axis=1)
+    return np.asarray(-0.5 * (log.count * np.log(noise) + determinant))
+
+
+def likeliest_ridge(log: Moments) -> float:
+    """The power of two by which the log is the likeliest."""
+    return float(RIDGES[evidence(log).argmax()])
