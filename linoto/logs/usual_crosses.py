@@ -4,7 +4,7 @@ A column that is multiplied with nothing shifts all arms alike, so a model witho
 whoever asks. So every column of the context is crossed with the item, or with what is known of items that
 have no effects of their own, as far as the log has rows for it. Columns with few features come first; those
 that would leave fewer than two rows for each feature of a cross are not crossed, and named. When the log is
-summed up it has the last word: if it is 20 times as likely without these crosses, there are none.
+summed up it has the last word: if it is likelier without these crosses, there are none.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from math import log
 from typing import NamedTuple
 
+import numpy as np
+
+from linoto.core.arrays import Floats
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
 from linoto.logs.evidence import evidence
@@ -22,7 +24,6 @@ from linoto.logs.feature_sums import SumPlan
 from linoto.logs.features import LoggedContexts
 
 ROWS_FOR_A_FEATURE = 2
-ODDS_AGAINST = 20.0
 
 
 class Crossed(NamedTuple):
@@ -89,19 +90,31 @@ def notes_of(apart: str, crossed: Sequence[str], left: dict[str, list[str]]) -> 
 
 
 def borne_out(crossed: Crossed, found: LoggedContexts) -> tuple[LoggedContexts, tuple[str, ...]]:
-    """The log by its usual crosses, or without them where it is so much likelier; and what is to be said."""
+    """The log by its usual crosses, or without them where it is likelier; and what is to be said."""
     recipe = replace(found.recipe, crosses=())
     if not crossed.usual or recipe.d == found.recipe.d:
         return found, crossed.notes
     plain = LoggedContexts(recipe, found.early.leading(recipe.d), found.late.leading(recipe.d))
-    likelier = evidence(plain.features.moments).max() - evidence(found.features.moments).max()
-    if likelier < log(ODDS_AGAINST):
+    without, by_crosses = (
+        evidence(one.features.moments, ones=ones_of(one.recipe)).max() for one in (plain, found)
+    )
+    if by_crosses >= without:
         return found, crossed.notes
     note = (
         f"nothing is crossed with {named(partners_of(recipe))}, as the log is likelier without: it does not "
         "show that who asks changes which arm is best (name crosses to learn it all the same)"
     )
     return plain, (note,)
+
+
+def ones_of(recipe: Recipe) -> Floats | None:
+    """(d,) the parameter by which every arm earns 1, whoever asks, where the recipe has one."""
+    constant = () if recipe.intercept else (recipe.item,)
+    if constant not in recipe.slices:
+        return None
+    ones = np.zeros(recipe.d)
+    ones[recipe.slices[constant]] = 1.0
+    return ones
 
 
 def named(columns: Sequence[str]) -> str:

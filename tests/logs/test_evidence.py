@@ -36,5 +36,14 @@ def test_features_that_explain_nothing_make_a_log_less_likely() -> None:
     assert evidence(whole).max() > evidence(whole.leading(1)).max() + 10
 
 
+def test_neither_the_unit_nor_the_zero_of_rewards_matters() -> None:
+    rng = np.random.default_rng(5)
+    x = np.column_stack([np.ones(80), rng.standard_normal((80, 3))])
+    y, ones = x @ [0.2, 1.0, 0.0, 0.5] + rng.standard_normal(80), np.array([1.0, 0.0, 0.0, 0.0])
+    here = evidence(Moments.from_rows(x, y), ones=ones)
+    there = evidence(Moments.from_rows(x, 1000 + 50 * y), ones=ones)
+    assert there - here == pytest.approx(-80 * np.log(50) * np.ones(here.size), abs=1e-6)
+
+
 def test_a_log_without_rewards_has_a_likelihood() -> None:
     assert np.isfinite(evidence(Moments.from_rows(np.ones((5, 1)), np.zeros(5)))).all()

@@ -19,6 +19,7 @@ from linoto.logs.statement import Question, statement_of
 from linoto.logs.usual_crosses import with_usual_crosses
 
 NAMED: dict[str, Any] = {"item": "offer", "reward": "click"}
+EIGHT = [f"x{i}" for i in range(8)]
 CONTEXT: dict[str, Any] = {"numeric": ["age"], "categories": ["country", "device"]}
 
 
@@ -37,6 +38,13 @@ def visits(rows: int = 900, seed: int = 0) -> pd.DataFrame:
             "device": rng.choice(["phone", "desk"], rows),
         }
     )
+
+
+def alike() -> pd.DataFrame:
+    """Eight numbers of who asks shift the clicks on all offers alike."""
+    rng = np.random.default_rng(4)
+    numbers = {name: rng.standard_normal(900) for name in EIGHT}
+    return visits().assign(**numbers, click=rng.binomial(1, np.clip(0.4 + 0.1 * sum(numbers.values()), 0, 1)))
 
 
 def noted(log: Log) -> list[str]:
@@ -70,6 +78,14 @@ def test_who_asks_changes_which_arm_is_best() -> None:
     assert len({*played(crosses=())}) == 1
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+def test_neither_the_unit_nor_the_zero_of_rewards_decides(intercept: bool) -> None:
+    for table, named, crossed in ((visits(), ["age"], True), (alike(), EIGHT, False)):
+        for rewards in (table["click"], 0.01 * table["click"], 5000 + 100 * table["click"]):
+            log = read_log(table.assign(click=rewards), **NAMED, numeric=named, intercept=intercept)
+            assert bool(log.recipe.crosses) == crossed
+
+
 def test_where_nothing_is_crossed_it_is_said() -> None:
     for crosses in ((), [("age", "country")]):
         log = read_log(visits(), **NAMED, **CONTEXT, crosses=crosses)
@@ -99,17 +115,14 @@ def test_the_log_has_the_last_word() -> None:
     Each of 24 features that say nothing costs about half a logarithm of 300 rows; that they seem to say so
     much by chance is below one in a million.
     """
-    rng = np.random.default_rng(4)
-    numbers = {f"x{i}": rng.standard_normal(900) for i in range(8)}
-    shift = 0.1 * sum(numbers.values())
-    table = visits().assign(**numbers, click=rng.random(900) < 0.4 + shift)
-    log = read_log(table, **NAMED, numeric=[*numbers])
+    table = alike()
+    log = read_log(table, **NAMED, numeric=EIGHT)
     assert not log.recipe.crosses and log.recipe.d == 12
-    plain = read_log(table, **NAMED, numeric=[*numbers], crosses=())
+    plain = read_log(table, **NAMED, numeric=EIGHT, crosses=())
     assert log.recipe == plain.recipe
     np.testing.assert_array_equal(log.moments.gram, plain.moments.gram)
     assert noted(log)[0].startswith("nothing is crossed with 'offer', as the log is likelier without")
-    named = read_log(table, **NAMED, numeric=[*numbers], crosses=[("offer", name) for name in numbers])
+    named = read_log(table, **NAMED, numeric=EIGHT, crosses=[("offer", name) for name in EIGHT])
     assert named.recipe.d == 36
 
 
