@@ -443,7 +443,7 @@ def test_no_call_compiles_a_kernel_anew() -> None:
         agent.play(w.means.astype(np.float32), w.noise[:10], bernoulli=True)  # type: ignore[arg-type]
         assert len(before) > 10 and signatures() == before
     every = len(Parts._fields)
-    taken = {"begin": 5, "decide": every, "commit": 2, "observe": 5, "play": every + 1}  # and guardrails
+    taken = {"begin": 5, "decide": every, "commit": 2, "observe": 6, "play": every + 1}  # and guardrails
     for name, parts in taken.items():
         found = {each[:-parts] for each in getattr(kernels, name).signatures}
         assert len(found) == 1, f"{name}: one for each set of parts"
