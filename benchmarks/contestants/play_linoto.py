@@ -11,7 +11,7 @@ from common import Floats, ImpossibleError, Ints
 from common import OnTable as OnATable
 
 import linoto
-from linoto.logs.evidence import likeliest_ridge
+from linoto.core.evidence import likeliest_ridge
 
 MOST_FEATURES = 2_000  # of all arms together
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
@@ -155,8 +155,8 @@ class Created:
         log = linoto.read_log(
             table, item="arm", reward="earned", arms=known, numeric=self.columns, **self.settings
         )
-        audit = linoto.audit_log(log)
-        policy = linoto.Gated(gate=audit.gate, confidence=audit.confidence)
+        policy = linoto.audit_log(log).policy
+        assert policy is not None
         self.agent = policy.start(log, rng=self.seed)
 
     def decide(self, context: Floats, practice: Floats) -> int:

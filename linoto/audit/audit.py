@@ -55,6 +55,8 @@ from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount, as_sure_as, counted
 from linoto.core.intervals import Limits
 from linoto.core.notebook import html_table, text_table
+from linoto.core.policies import Gated
+from linoto.core.usual_ridge import with_usual_ridge
 from linoto.core.validation import as_range, check_count, check_nonnegative
 from linoto.core.verdicts import BY_PRACTICE, HORIZON, Findings, Verdict, judged
 from linoto.logs.read import Log
@@ -176,6 +178,17 @@ class AuditFindings:
     def gate(self) -> Control | Tolerance | None:
         """The gate that would promise it."""
         return self.promise.gate
+
+    @property
+    def policy(self) -> Gated | None:
+        """What `linoto create` makes of the log: `audit.policy.start(log)` is its loop; None: nothing."""
+        if self.gate is None or self.confidence is None:
+            return None
+        log, rails = self.given.saved(), self.given.guardrails
+        if self.gate.compares_with_log:
+            rails = tuple(map(log.logged, rails))
+        policy = Gated(gate=self.gate, confidence=self.confidence, guardrails=rails)
+        return with_usual_ridge(policy, len(log.features.labels), lambda: log.features.moments)
 
     @property
     def several_gates(self) -> bool:

@@ -150,8 +150,9 @@ def read_policy(
     Where the command has options for how much may be lost and none is given, it is what is usual.
     """
     from linoto.core.confidence import with_assumptions
+    from linoto.core.usual_ridge import with_usual_ridge
 
-    policy = named_policy(arguments.policy)
+    policy: Any = named_policy(arguments.policy)
     if log is not None and log.confidence is not None:
         policy = with_assumptions(policy, log.confidence)
     stated = {**(seen or {}), **stated_rewards(arguments)}
@@ -162,7 +163,9 @@ def read_policy(
     if log is not None and log.features.takes_practice:
         moments = log.features.moments
     if plain and moments is not None:
+        summed = moments
         policy = with_amounts(with_gate_for(moments, policy, arguments), amounts)
+        policy = with_usual_ridge(policy, moments.d, lambda: summed)
         return with_guardrails(policy, rails, log)
     policy = with_evidence(with_gate(policy, arguments, guarded=bool(rails)), arguments)
     if log is not None:
@@ -170,7 +173,11 @@ def read_policy(
     if plain and not amounts and hasattr(arguments, "budget"):
         earned, rows = (inf, 0) if log is None else (float(log.offline.reward_sums.sum()), log.offline.total)
         policy = replace(policy, gate=policy.gate.usual(policy.assumed, earned=earned, rows=rows))
-    return with_guardrails(with_amounts(policy, amounts), rails, log)
+    policy = with_amounts(policy, amounts)
+    if plain and log is not None:
+        features = log.features
+        policy = with_usual_ridge(policy, len(features.labels), lambda: features.moments)
+    return with_guardrails(policy, rails, log)
 
 
 def named_policy(text: str) -> Any:

@@ -338,6 +338,7 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     from linoto.core.confidence import with_assumptions
     from linoto.core.policies import Gated
     from linoto.core.snapshots import from_dict
+    from linoto.core.usual_ridge import with_usual_ridge
 
     if not hasattr(saved, "confidence"):
         raise ValueError(f"saved must be what linoto.load returns, got {type(saved).__name__}")
@@ -346,9 +347,12 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     known: Any = from_dict(dict(policy)) if isinstance(policy, Mapping) else policy
     if saved.confidence is None:
         return known
+    unsaid, features = getattr(known, "confidence", None) is None, saved.features
     known = with_assumptions(known, saved.confidence)
     if isinstance(known, Gated) and known.gate is None:
-        known = replace(known, gate=saved.features.default_gate(known.assumed))
+        known = replace(known, gate=features.default_gate(known.assumed))
+    if isinstance(known, Gated) and unsaid:
+        known = with_usual_ridge(known, len(features.labels), lambda: features.moments)
     return with_guardrails(known, saved)
 
 

@@ -112,6 +112,7 @@ class Rule(NamedTuple):
     bounded: bool = False  # whether it needs rewards in a known range
     keeps_scores: bool = False  # whether it scores in some rounds only: the arms must stay the same
     reads_bounds: bool = False  # whether it scores by the bounds of the confidence, as they are in each round
+    by_estimate: bool = False  # whether it scores by the linear estimate and what is left of it to learn
 
     @property
     def deterministic(self) -> bool:

@@ -180,7 +180,11 @@ class LinTS(BuiltInExplorer):
     """
 
     rule: ClassVar[Rule] = Rule(
-        code=kernels.THOMPSON, draws=kernels.NORMAL_DRAWS, keeps_factor=True, propensity=by_redrawing
+        code=kernels.THOMPSON,
+        draws=kernels.NORMAL_DRAWS,
+        keeps_factor=True,
+        propensity=by_redrawing,
+        by_estimate=True,
     )
     words = {  # noqa: RUF012 - a constant of the class
         "scaled-thompson": {"scale": 0.5, "prior": "scaled"},
@@ -258,7 +262,9 @@ class SquareCB(BuiltInExplorer):
     With a `memory` or a `discount` the estimate of rewards forgets; that of the noise does not.
     """
 
-    rule: ClassVar[Rule] = Rule(code=kernels.SQUARE_CB, draws=kernels.SCORE_DRAWS, propensity=stated)
+    rule: ClassVar[Rule] = Rule(
+        code=kernels.SQUARE_CB, draws=kernels.SCORE_DRAWS, propensity=stated, by_estimate=True
+    )
     words = {"squarecb": {}}  # noqa: RUF012 - a constant of the class
     estimates_noise: ClassVar[bool] = True
     unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
@@ -273,7 +279,7 @@ class SquareCB(BuiltInExplorer):
 class Greedy(BuiltInExplorer):
     """The arm with the best estimate."""
 
-    rule: ClassVar[Rule] = Rule(code=kernels.GREEDY)
+    rule: ClassVar[Rule] = Rule(code=kernels.GREEDY, by_estimate=True)
     words = {"greedy": {}}  # noqa: RUF012 - a constant of the class
     unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from linoto.core.arrays import Floats
+from linoto.core.evidence import evidence
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
-from linoto.logs.evidence import evidence
 from linoto.logs.feature_sums import SumPlan
 from linoto.logs.features import LoggedContexts
 

@@ -135,6 +135,16 @@ class LogOfArms:
         """What the policy compares by."""
         return policy.composed().gate
 
+    @property
+    def d(self) -> int:
+        """The number of features."""
+        return int(self.actions.shape[1])
+
+    @property
+    def moments(self) -> Moments:
+        """The log by its features."""
+        return Moments.of_arms(self.actions, self.log)
+
     def default_gate(self, confidence: Confidence) -> Gate:
         """What is previewed where no policy is given."""
         return Tolerance(epsilon=0.1)
@@ -235,6 +245,16 @@ class LogOfRounds:
         composed: Any = policy
         gate: Gate = composed.composed_for_rounds().gate
         return gate
+
+    @property
+    def d(self) -> int:
+        """The number of features."""
+        return self.recipe.d
+
+    @property
+    def moments(self) -> Moments:
+        """The log by its features."""
+        return self.log
 
     def default_gate(self, confidence: Confidence) -> Gate:
         """What is previewed where no policy is given."""

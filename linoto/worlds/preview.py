@@ -21,6 +21,7 @@ from linoto.core.offline import Offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.core.snapshots import to_dict
+from linoto.core.usual_ridge import with_usual_ridge
 from linoto.core.validation import as_floats, check_nonnegative, check_positive, one_of
 from linoto.core.verdicts import HORIZON, is_blind, surely_earned, why_worthless
 from linoto.engines import THREADS, Engine, Track
@@ -392,7 +393,8 @@ def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
     rails = tuple(metric.guardrail for metric in known.metrics)
     if rails and gate.why_no_guardrails(confidence, rails) is not None:
         gate = Control().usual(confidence)
-    return Gated(gate=gate, confidence=confidence, guardrails=rails)
+    policy = Gated(gate=gate, confidence=confidence, guardrails=rails)
+    return with_usual_ridge(policy, known.d, lambda: known.moments)
 
 
 def plays_no_better(known: Plausible, asked: Drawing) -> bool:

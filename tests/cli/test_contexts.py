@@ -14,6 +14,7 @@ import pytest
 from helpers.exits import run
 
 import linoto
+from linoto.core.usual_ridge import with_usual_ridge
 from linoto.service.loops.loop import Loop
 from linoto.service.server import open_service
 
@@ -125,6 +126,11 @@ def test_an_audit_refuses_to_write_over_what_it_reads(folder: Path, capsys: Capt
     assert Path("june clicks.csv").read_bytes() == before
 
 
+def by_log(policy: linoto.Gated, saved: Any) -> linoto.Gated:
+    """With the ridge by which the log is the likeliest, where nothing is proved by it."""
+    return with_usual_ridge(policy, saved.moments.d, lambda: saved.moments)
+
+
 def test_create_knows_which_statistics_it_got(stats: Path, capsys: Captured) -> None:
     assert run("create", "shop", stats, *PRACTICE, "--budget", 40, "--unit", "clicks") == 0
     out = capsys.readouterr().out
@@ -135,7 +141,7 @@ def test_create_knows_which_statistics_it_got(stats: Path, capsys: Captured) -> 
     assert arms.recipe == saved.recipe and (agent.moments.gram == saved.moments.gram).all()
     assert arms.practice == {"A": 0.25, "C": 0.75} and loop.spec.default_reward == 0.0
     gate = linoto.Control(budget=40, share="cheap")
-    assert agent.policy == linoto.Gated(gate=gate, confidence=saved.confidence)
+    assert agent.policy == by_log(linoto.Gated(gate=gate, confidence=saved.confidence), saved)
     assert run("create", "shop", stats, *PRACTICE, "--budget", 40, "--unit", "clicks", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["made"], found["contexts"], found["verdict"]) == (False, True, "deploy")
@@ -157,7 +163,8 @@ def test_the_policy_is_the_one_that_was_asked_for_or_the_usual_one(
 ) -> None:
     assert run("create", "shop", stats, "--practice", "C", *options) == 0
     saved = linoto.load(stats)
-    wanted = linoto.Gated(**policy, confidence=saved.confidence)
+    wanted = by_log(linoto.Gated(**policy, confidence=saved.confidence), saved)
+    assert (wanted.assumed.ridge is None) == isinstance(wanted.gate, linoto.Tolerance)
     assert loop_in("loops.sqlite", "shop").agent.policy == wanted
     assert run("certificate", stats, *options, "--json") == 0
     said = json.loads(capsys.readouterr().out.splitlines()[-1])["certificate"]
@@ -310,7 +317,7 @@ def test_a_preview_of_a_log_draws_its_rounds_from_the_rows(stats: Path, capsys: 
     saved = linoto.load(stats)
     rows = linoto.read_rows("june clicks.csv", recipe=saved.recipe, reward="click")
     gate = linoto.Control(budget=30, share="cheap")
-    policy = linoto.Gated(gate=gate, confidence=saved.confidence)
+    policy = by_log(linoto.Gated(gate=gate, confidence=saved.confidence), saved)
     found = linoto.preview(saved, rows=rows, policy=policy, grid=[30], horizon=60, worlds=3)
     assert told["rounds_from"] == "rounds are drawn from the rows of the log, with what each offered"
     assert told["outlooks"] == json.loads(json.dumps(found.to_dict()["outlooks"]))

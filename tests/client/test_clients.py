@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +23,7 @@ import linoto
 from linoto import AsyncClient, Client
 from linoto.client import RewardResult, ServedDecision, ServiceError, operations
 from linoto.client.operations import Operations, assuming
+from linoto.core.evidence import likeliest_ridge
 from linoto.logs.saved import SavedLog
 from linoto.service.loops.spec import LoopSpec
 
@@ -368,9 +370,11 @@ def test_a_log_with_contexts_brings_the_budget_that_is_usual_for_what_it_earned(
     saved = SavedLog.of_moments(linoto.Recipe(items=("A",)), moments, source="x.csv", confidence=confidence)
     known = assuming(linoto.to_dict(linoto.Gated()), saved)
     assert known.gate == linoto.Control(budget=2.0, epsilon=0.01, share="cheap")
-    assert known.confidence == confidence
+    assert known.confidence == replace(confidence, ridge=likeliest_ridge(moments))
     own = linoto.Gated(gate=linoto.Control(budget=9.0))
-    assert assuming(own, saved).gate == own.gate
+    assert assuming(own, saved) == replace(own, confidence=known.confidence)
+    said = replace(own, confidence=confidence)
+    assert assuming(said, saved) == said
 
 
 def test_a_loop_from_a_saved_log_has_its_arms_its_log_and_its_assumptions(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from linoto import Moments
-from linoto.logs.evidence import RIDGES, evidence, likeliest_ridge
+from linoto.core.evidence import RIDGES, evidence, likeliest_ridge
 
 
 def test_it_is_the_density_of_all_rewards_at_once() -> None:

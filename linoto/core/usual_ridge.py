@@ -1,0 +1,45 @@
+"""The ridge of a policy that starts from a log: the likeliest one, where no promise is proved by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from linoto.core.evidence import likeliest_ridge
+from linoto.core.explorers import rule_of
+from linoto.core.features.moments import Moments
+from linoto.core.policies import Gated
+
+MOST_FEATURES = 2_000  # beyond, the eigenvalues of a log take longer than a person waits
+
+
+def with_usual_ridge(policy: Gated, d: int, log: Callable[[], Moments]) -> Gated:
+    """The policy with the ridge by which its log of d features is the likeliest, unless it says one.
+
+    noise^2 d / bound^2 is as good as the bound, and a bound that is guessed from a log is too long rather
+    than too short. A ridge that follows rewards is outside the theorem of a confidence set, so this is for
+    gates that read none (Control, whose promise is kept by a coin) and explorers that read none either.
+    """
+    if not needs_no_bounds(policy) or d > MOST_FEATURES:
+        return policy
+    summed = log()
+    if not summed.count or summed.reward_squares is None:
+        return policy
+    return replace(policy, confidence=replace(policy.assumed, ridge=likeliest_ridge(summed)))
+
+
+def needs_no_bounds(policy: Gated) -> bool:
+    """Whether nothing in it rests on a confidence set, and nobody said which ridge."""
+    gate: Any = policy.gate  # None until it is composed
+    confidence = policy.assumed
+    return (
+        gate is not None
+        and gate.throws_coin
+        and not gate.reads_bounds(confidence)
+        and policy.resolved_fallback() == "mixture"
+        and rule_of(policy.explorer).by_estimate
+        and confidence.ridge is None
+        and confidence.radius != "arms"
+        and confidence.shift == 0
+    )
