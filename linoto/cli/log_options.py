@@ -28,7 +28,7 @@ FORMATS = ("vw-dsjson", "vw-text", "open-bandit")  # as in linoto.logs.foreign, 
 COLUMNS = ("item", "reward", "propensity", "time", "where")
 MARKS = (".", ",", " ", "'", "_")
 LIST: dict[str, Any] = {"action": "append", "default": []}
-CONTEXT = ("numeric", "category", "column", "cross", "no_cross")
+CONTEXT = ("numeric", "category", "column", "cross", "no_cross", "no_curves")
 LEARNED = (
     "item",
     "arms",
@@ -134,6 +134,12 @@ def add_context(command: Parser, *, foreign: bool = True) -> None:
     )
     if not foreign:
         return
+    command.add_argument(
+        "--no-curves",
+        action="store_true",
+        help="keep numbers straight lines (default: they bend where the log is likelier so, unless crosses "
+        "are named)",
+    )
     command.add_argument(
         "--contexts",
         action="store_true",
@@ -251,6 +257,7 @@ class OpenedLog:
             "categories": a.category,
             "columns": read_columns(a),
             "crosses": read_crosses(a),
+            "curves": not a.no_curves,
             "min_count": a.min_count or 1,
         }
         context["guardrails"] = read_guardrails(a)

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
 from linoto.core.features.recipe import Recipe
 from linoto.core.validation import check_count
-from linoto.engines import Engine, Track
+from linoto.engines import Track
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import FoundArms, find_arms
 from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.features import LoggedContexts
-from linoto.logs.queries import Columns, RowRange
+from linoto.logs.log_parts import LogParts
+from linoto.logs.queries import Columns
 from linoto.logs.tables import Connection, StagedFile
 from linoto.logs.usual_crosses import Crossed, borne_out, with_named_crosses, with_usual_crosses
+from linoto.logs.usual_curves import with_usual_curves
 
 MAX_FEATURES = 1000
 Crosses = Sequence[tuple[str, str]]
 Noted = tuple[LoggedContexts | None, tuple[str, ...]]  # what contexts say, and what was noticed
-
-
-class LogParts(NamedTuple):
-    """The parts of a log, and who sums them."""
-
-    connection: Connection
-    parts: Sequence[RowRange]
-    arms: ArmTable
-    item: str | None  # the column of what was played
-    cut: float | None  # between early and late; None: the order of rows says it
-    engine: Engine
-    source: str  # as messages call it
-    most_levels: int  # of a column that are counted
-    rows: int  # that can be used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +33,7 @@ class AskedColumns:
     categories: Sequence[str] = ()
     columns: Sequence[Column] = ()  # of any kind; learned from the log where they do not know it
     crosses: Crosses | None = None  # None: the usual ones
+    curves: bool = True  # whether numbers may bend where the crosses are the usual ones
     features: Sequence[str] = ()
     item_effects: bool | None = None
     intercept: bool = True
@@ -109,6 +98,9 @@ class AskedColumns:
         self.check_size(plan, log.source)
         halves = sum_features(connection, parts, plan, ids, log.engine, track)
         found, notes = borne_out(made, LoggedContexts(made.recipe, *halves))
+        if made.usual and self.curves:
+            curved, note = with_usual_curves(made.recipe, found, log, self.numeric, most=self.max_features)
+            found, notes = (found, notes) if curved is None else (curved, (*made.notes, note))
         return found, (*self.notes(seen), *notes)
 
     def made(self, seen: Seen, item: str | None, arms: ArmTable, rows: int) -> Crossed:

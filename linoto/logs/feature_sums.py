@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, partial, reduce
 from itertools import combinations_with_replacement, product
 from math import prod
 from typing import NamedTuple
@@ -220,7 +220,7 @@ class SumPlan:
             T = self.item_map()
             gram, vector = symmetric(T.T @ gram @ T), T.T @ vector
         count, total, squares = sums.totals.tolist()
-        return Moments(
+        return Moments.unchecked(
             count=int(count), gram=gram, reward_vector=vector, reward_sum=total, reward_squares=squares
         )
 
@@ -343,15 +343,18 @@ def gather(found: Found, plan: SumPlan) -> HalfSums:
         for keys, columns in found.items()
     }
     gram, vector = np.zeros((plan.d, plan.d)), np.zeros(plan.d)
+    totals = np.array([sums[()][product].sum() for product in OF_ROWS])  # of one number, or of none
+    if not totals[0]:
+        return HalfSums(gram, vector, totals)
+    features = cache(lambda block, keys: block.features(found[keys]))
     for one, other in combinations_with_replacement(plan.blocks, 2):
         keys = joined(one, other)
-        at = one.features(found[keys]), other.features(found[keys])
-        known = (at[0] >= 0) & (at[1] >= 0)
-        left, right = at[0][known], at[1][known]  # each entry once: every key is of one of the two
+        left, right = features(one, keys), features(other, keys)
+        known = (left >= 0) & (right >= 0)
+        left, right = left[known], right[known]  # each entry once: every key is of one of the two
         gram[left, right] = gram[right, left] = sums[keys][product_of(one, other)][known]
     for block in plan.blocks:
         keys = tuple(sorted(block.keys))
-        places = block.features(found[keys])
+        places = features(block, keys)
         vector[places[places >= 0]] = sums[keys][(*block.numbers, "y")][places >= 0]
-    totals = np.array([sums[()][product].sum() for product in OF_ROWS])  # of one number, or of none
     return HalfSums(gram, vector, totals)

@@ -21,10 +21,11 @@ from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arm_files import fetch_columns, is_array_file, read_array_file
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import check_arms
-from linoto.logs.asked import MAX_FEATURES, AskedColumns, AskedRecipe, Crosses, LogParts, asked_for
+from linoto.logs.asked import MAX_FEATURES, AskedColumns, AskedRecipe, Crosses, asked_for
 from linoto.logs.feature_sums import MOST_LEVELS
 from linoto.logs.feature_sums import PART as FEATURE_PART
 from linoto.logs.features import LogFeatures, LoggedArms, LoggedContexts
+from linoto.logs.log_parts import LogParts
 from linoto.logs.metrics import AskedGuardrail, asked_guardrails, check_metric
 from linoto.logs.notation import Notation
 from linoto.logs.queries import (
@@ -215,6 +216,7 @@ def read_log(
     categories: Sequence[str] = (),
     columns: Sequence[Column] = (),
     crosses: Crosses | None = None,
+    curves: bool = True,
     features: Sequence[str] = (),
     item_effects: bool | None = None,
     intercept: bool = True,
@@ -242,7 +244,8 @@ def read_log(
     features are known already. `features` are columns of numbers that describe the played action itself.
     `crosses` are pairs of columns whose features are multiplied: without a cross of the item and a column, a
     context shifts all items alike. Unless they are given, every column of the context is crossed with the
-    item, as far as the log has rows for it and bears it out; `crosses=()` crosses nothing. Items with
+    item, as far as the log has rows for it and bears it out, and `numeric` columns bend where the log is
+    likelier by `curves`; `crosses=()` crosses nothing. Items with
     features in `arms` have no effects of their own, unless `item_effects`. Levels with fewer than `min_count`
     rows share one feature. `recipe` is that of an earlier log. `engine` says which threads read, or which
     Dask workers. `track` is called after each part.
@@ -274,6 +277,7 @@ def read_log(
         categories=categories,
         columns=columns,
         crosses=crosses,
+        curves=curves,
         features=features,
         item_effects=item_effects,
         intercept=intercept,

@@ -38,6 +38,7 @@ from linoto.logs.usual_crosses import borne_out
 
 KNOWN_PARTS = ("rows", "low", "high")
 NEITHER = "reward must be the column of what was earned, got None and no statistics by `linoto log sql`"
+STRAIGHT = "numbers count by straight lines: sums do not tell whether curves would be likelier, rows would"
 
 
 def is_statistics(source: Any) -> bool:
@@ -286,6 +287,8 @@ class Blocks:
         codes = self.codes(plan, at)
         halves = (plan.moments(self.half(plan, codes, late == half)) for half in (0, 1))
         found, more = borne_out(made, LoggedContexts(made.recipe, *halves))
+        if made.usual and found.recipe.crosses and q.numeric:
+            more += (STRAIGHT,)
         return found, (*asked.notes(seen), *more)
 
     def words(self, place: int) -> list[str | None]:

@@ -58,9 +58,21 @@ class Moments:
         zeros = np.zeros(d)
         return cls(count=0, gram=np.zeros((d, d)), reward_vector=zeros, reward_sum=0.0, reward_squares=0.0)
 
+    @classmethod
+    def unchecked(cls, **sums: Any) -> Moments:
+        """Sums that are known to be those of rows, with a gram that is symmetric: a check takes d^3 steps."""
+        found = object.__new__(cls)
+        for name in SUMS:
+            object.__setattr__(found, name, sums[name])
+        for array in (found.gram, found.reward_vector):
+            array.flags.writeable = False
+        return found
+
     def leading(self, d: int) -> Moments:
         """The same log by its first d features alone."""
-        return replace(self, gram=self.gram[:d, :d].copy(), reward_vector=self.reward_vector[:d].copy())
+        sums = {name: getattr(self, name) for name in SUMS}
+        gram, vector = self.gram[:d, :d].copy(), self.reward_vector[:d].copy()
+        return Moments.unchecked(**sums | {"gram": gram, "reward_vector": vector})
 
     @classmethod
     def from_rows(cls, features: npt.ArrayLike, rewards: npt.ArrayLike) -> Moments:
@@ -98,7 +110,7 @@ class Moments:
         squares = None
         if self.reward_squares is not None and other.reward_squares is not None:
             squares = self.reward_squares + other.reward_squares
-        return Moments(
+        return Moments.unchecked(
             count=self.count + other.count,
             gram=self.gram + other.gram,
             reward_vector=self.reward_vector + other.reward_vector,

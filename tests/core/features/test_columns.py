@@ -617,3 +617,20 @@ def test_waves_of_several_fields_are_read_summed_and_evaluated() -> None:
     table.loc[2, "b"] = np.nan
     with pytest.raises(ValueError, match="row 3, column 'b': the value is missing"):
         linoto.read_log(table, item="item", reward="y", columns=[column])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Numeric(name="x", mean=0.3, scale=1.7),
+        Spline(name="x", knots=(-1.0, 0.2, 2.5)),
+        Spline(name="x", knots=(-1.0, 0.2, 0.3, 2.5), degree=2),
+        Spline(name="x", knots=(-1.0, 1.1), degree=3),
+    ],
+)
+def test_one_value_has_the_bits_of_many(column: Any) -> None:
+    """At knots, beside them, between and beyond them."""
+    knots = np.array([-1.0, 0.2, 0.3, 1.1, 2.5])
+    numbers = np.concatenate([knots, np.nextafter(knots, -9), np.nextafter(knots, 9), np.linspace(-3, 4, 60)])
+    many = column.of_numbers(numbers)
+    assert [column.vector(number).tolist() for number in numbers.tolist()] == many.tolist()

@@ -100,6 +100,10 @@ class Numeric(NumberColumn):
         """(n, 1) the numbers, scaled."""
         return ((numbers - self.mean) / self.scale)[:, None]
 
+    def vector(self, value: Any) -> Floats:
+        """(1,) the same of one value."""
+        return np.array([(self.number(value) - self.mean) / self.scale])
+
     def features_sql(self, value: str) -> tuple[str, ...]:
         """The number, scaled."""
         return (scaled_sql(value, self.mean, self.scale),)

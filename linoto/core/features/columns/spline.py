@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -105,6 +106,18 @@ class Spline(NumberColumn):
         found = self.pieces[piece, self.degree]
         for power in reversed(range(self.degree)):
             found = found * u + self.pieces[piece, power]
+        return np.asarray(found)
+
+    def vector(self, value: Any) -> Floats:
+        """(w,) the same of one value, without the arrays of many."""
+        knots = self.known
+        inside = min(max(self.number(value), knots[0]), knots[-1])
+        piece = bisect_right(knots, inside, 1, len(knots) - 1) - 1
+        u = (inside - knots[piece]) / (knots[piece + 1] - knots[piece])
+        curves = self.pieces[piece]
+        found = curves[self.degree]
+        for power in reversed(range(self.degree)):
+            found = found * u + curves[power]
         return np.asarray(found)
 
     def features_sql(self, value: str) -> tuple[str, ...]:

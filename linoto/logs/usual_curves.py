@@ -1,0 +1,105 @@
+"""Which numbers of a context bend where nobody says it: all of them, where the log is likelier so.
+
+A line is the same step everywhere. Where the recipe is left to the log, every number is tried as a curve that
+bends at its median, and as one with five knots, and is one if the log is twenty times as likely so. A curve
+must leave a row for each feature, and must not be too much work for the size of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import log as logarithm
+
+from linoto.core.evidence import evidence
+from linoto.core.features.columns import Column, Numeric, Spline
+from linoto.core.features.recipe import Recipe
+from linoto.core.hints import shortened_list
+from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
+from linoto.logs.features import LoggedContexts
+from linoto.logs.log_parts import LogParts
+from linoto.logs.usual_crosses import ones_of
+
+KNOTS = (3, 5)
+CLEARLY = logarithm(20)  # more than chance makes of features that say nothing
+MOST_WORK = 5e9  # multiplications: half a minute
+
+
+def with_usual_curves(
+    straight: Recipe, found: LoggedContexts, log: LogParts, names: Sequence[str], *, most: int
+) -> tuple[LoggedContexts | None, str]:
+    """The log by a recipe whose numbers of these names bend, if it is likelier than as it was found; and why.
+
+    `straight` is the recipe with its crosses, even if lines do not bear them out: curves may.
+    """
+    lines = [column.name for column in straight.context if column.name in names and is_line(column)]
+    if not (lines and straight.crosses) or work_of(straight, log.rows) > MOST_WORK:
+        return None, ""
+    best, chosen, more = likelihood(found), None, 0
+    for knots, recipe in bent_recipes(straight, lines, seen_of(log, straight, lines)):
+        if recipe.d > min(log.rows, most) or work_of(recipe, log.rows) > MOST_WORK:
+            break
+        curved = summed(log, recipe)
+        if (now := likelihood(curved)) > best + CLEARLY:
+            best, chosen, more = now, curved, knots
+    if chosen is None:
+        return None, ""
+    bent = [
+        repr(one.name)
+        for one, other in zip(chosen.recipe.context, straight.context, strict=True)
+        if one != other
+    ]
+    told = f"by curves with {more} knots, as the log is likelier so than by straight lines"
+    return chosen, f"{told}: {shortened_list(bent)}"
+
+
+def is_line(column: Column) -> bool:
+    """Whether a column takes its number as it is."""
+    return isinstance(column, Numeric)
+
+
+def likelihood(log: LoggedContexts) -> float:
+    """How likely the log is by these features, at the ridge that suits them."""
+    return float(evidence(log.features.moments, ones=ones_of(log.recipe)).max())
+
+
+def work_of(recipe: Recipe, rows: int) -> float:
+    """Multiplications that sums of all products of two numbers take."""
+    numbers = 1 + sum(len(column.labels) for column in recipe.columns if not column.leveled)
+    return float(rows) * numbers**2
+
+
+def seen_of(log: LogParts, recipe: Recipe, names: Sequence[str]) -> Seen:
+    """Where the quantiles of these numbers are."""
+    drafts = [
+        Spline(name=column.name, fields=column.fields) if column.name in names else column
+        for column in recipe.columns
+    ]
+    read = log.reading(drafts)
+    return survey_columns(
+        log.connection, read.parts, log.arms.names, log.engine, names=names, most_levels=log.most_levels
+    )
+
+
+def bent_recipes(recipe: Recipe, names: Sequence[str], seen: Seen) -> Iterator[tuple[int, Recipe]]:
+    """The recipe with curves of more and more knots; a number with two values has nothing to bend."""
+    for knots in KNOTS:
+        context = tuple(
+            bent(column, seen, knots) if column.name in names else column for column in recipe.context
+        )
+        if context != recipe.context:
+            yield knots, replace(recipe, context=context)
+
+
+def bent(column: Column, seen: Seen, knots: int) -> Column:
+    """A curve of the same number, with knots at quantiles of the log."""
+    draft = Spline(name=column.name, fields=column.fields, knots=knots)
+    curve = draft.learned(seen[column.name], min_count=1)
+    return curve if len(curve.known) > 2 else column
+
+
+def summed(log: LogParts, recipe: Recipe) -> LoggedContexts:
+    """The log by the features of another recipe of the same fields."""
+    plan = SumPlan(recipe=recipe, cut=log.cut)
+    halves = sum_features(log.connection, log.parts, plan, log.arms.names, log.engine, None)
+    return LoggedContexts(recipe, *halves)
