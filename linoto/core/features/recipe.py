@@ -189,9 +189,13 @@ class Recipe:
         In the order of `by_item`: all others are 0.
         """
         factors, rows, places = self.read_factors(context, arms, without=self.item)
-        alone = factors | {self.item: np.ones((1, 1))}
-        others = [term for term in self.terms if term not in self.item_terms]
-        return assembled(alone, [*self.item_terms, *others], rows), places * self.own_width
+        return assembled(factors, self.few_terms, rows), places * self.own_width
+
+    @cached_property
+    def few_terms(self) -> tuple[Term, ...]:
+        """What is multiplied for one item: its own terms, in which it counts 1, and those that are shared."""
+        own = (tuple(name for name in term if name != self.item) for term in self.item_terms)
+        return (*own, *(term for term in self.terms if term not in self.item_terms))
 
     # -- one round ------------------------------------------------------------------------------------
 
@@ -365,6 +369,10 @@ def assembled(factors: Mapping[str, Floats], terms: Sequence[Term], rows: int) -
             )
         blocks.append(block)
     features, start = np.empty((rows, sum(block.shape[1] for block in blocks))), 0
+    if rows and all(len(block) == 1 for block in blocks):
+        np.concatenate(blocks, axis=1, out=features[:1])
+        features[1:] = features[0]
+        return features
     for block in blocks:
         features[:, start : start + block.shape[1]] = block
         start += block.shape[1]
@@ -373,10 +381,10 @@ def assembled(factors: Mapping[str, Floats], terms: Sequence[Term], rows: int) -
 
 def read_fields(what: str, given: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, Floats]:
     """(w,) the features of each column; a field too many, too few or of the wrong kind is refused."""
-    known = [*dict.fromkeys(field for column in columns for field in column.reads)]
+    known = dict.fromkeys(field for column in columns for field in column.reads)
     for name in given:
         if name not in known:
-            hint = nearest(str(name), known) or f": it has {shortened_list([*map(repr, known)]) or 'none'}"
+            hint = nearest(str(name), [*known]) or f": it has {shortened_list([*map(repr, known)]) or 'none'}"
             raise ValueError(f"{what} must have fields of the recipe only, got {name!r}{hint}")
     found = {}
     for column in columns:

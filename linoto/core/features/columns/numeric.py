@@ -117,6 +117,8 @@ class Numeric(NumberColumn):
 
 def number_in(field: str, value: Any, expected: str = "a finite number") -> float:
     """The value of a field as a finite number."""
+    if type(value) is float and isfinite(value):
+        return value
     number = None if is_missing(value) else number_of(value)
     if number is None or not isfinite(number):
         raise ValueError(f"{field!r} must be {expected}, got {value!r:.100}")
