@@ -425,7 +425,20 @@ def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple
     worst = max(estimates, key=lambda found: found.unseen)
     if worst.unseen > 0:
         notes.append(("not seen", f"{worst.unseen:.1%} of the target is on arms that no row shows"))
-    return [*notes, *odd_weights(estimates)]
+    return [*notes, *odd_weights(estimates), *features_of(rows.recipe)]
+
+
+def features_of(recipe: Recipe | None) -> list[tuple[str, str]]:
+    """What the models of this command are linear in, where rows have a context."""
+    from linoto.core.hints import counted, shortened_list
+
+    if recipe is None:
+        return []
+    crosses = shortened_list([" × ".join(cross) for cross in recipe.crosses])
+    curves = shortened_list([column.name for column in recipe.context if column.kind == "spline"])
+    parts = {"crossed": crosses or "nothing", "curves": curves}
+    told = "; ".join(f"{name}: {text}" for name, text in parts.items() if text)
+    return [("features", f"{counted(recipe.d, 'feature')}; {told}")]
 
 
 def odd_weights(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:

@@ -289,6 +289,10 @@ def open_log(arguments: argparse.Namespace) -> OpenedLog:
     a, known = arguments, known_format(arguments)
     if a.contexts and known is None:
         a.refuse("--contexts is for a log of another package: give --numeric and --category")
+    if not has_context(a):
+        for name in ("no_cross", "no_curves"):
+            if getattr(a, name):
+                a.refuse(f"--{name.replace('_', '-')} is for contexts: give --numeric or --category")
     if a.arms is None and a.arm_effects is False and known is None:
         a.refuse("--no-arm-effects is for arms with features: give --arms")
     made = {

@@ -147,3 +147,21 @@ def test_a_loop_with_curves_earns_more() -> None:
             won += 0.5 + bent
         earned.append(won / 600)
     assert earned[0] > earned[1] + 0.05
+
+
+@pytest.mark.parametrize("option", ["--no-curves", "--no-cross"])
+def test_what_is_for_contexts_is_refused_without_any(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    assert run("audit", tmp_path / "visits.csv", "--item", "offer", "--reward", "click", option) == 2
+    assert f"{option} is for contexts: give --numeric or --category" in capsys.readouterr().err
+
+
+def test_an_evaluation_says_what_its_models_are_linear_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    asked = ("evaluate", tmp_path / "visits.csv", "--item", "offer", "--reward", "click", "--uniform")
+    assert run(*asked, "--numeric", "heat", "--greedy") == 0
+    assert "crossed: offer × heat; curves: heat" in " ".join(capsys.readouterr().out.split())
