@@ -286,11 +286,29 @@ def test_a_body_is_read_strictly_and_refused_in_words(
     assert refused.status_code == 400 and said in refused.json()["error"]["message"]
 
 
+def test_a_refused_value_is_no_fault_whatever_comes_after_it(client: TestClient[Any]) -> None:
+    """Its key is looked for in a body that was not read to its end."""
+    once = "a field must be given once, got 'metrics' twice"
+    for rest, said in [
+        (b"%s}}" % (b"9" * 5000), "metrics['c']: Number out of range"),
+        (b"-%s}}" % (b"9" * 5000), "metrics['c']: Number out of range"),
+        (b"null}, x}", "metrics[...]: Expected `float`, got `null`"),
+        (b'null}, "x": "\xff"}', "metrics[...]: Expected `float`, got `null`"),
+        (b'null}, "x": %s' % (b"[" * 50_000), "metrics[...]: Expected `float`, got `null`"),
+        (b'null}, "metrics": 1}', once),
+        (b'null}, "metrics": {}}', once),
+    ]:
+        refused = client.put(REWARD, content=b'{"metrics": {"c": ' + rest, headers=JSON)
+        assert (refused.status_code, refused.json()["error"]["message"]) == (400, said)
+
+
 def test_a_whole_number_may_be_written_with_a_point(client: TestClient[Any]) -> None:
     spec = {**EXAMPLES["LoopSpec"][1], "redraws": 3}
     written = json.dumps(spec).replace('"redraws": 3', '"redraws": 3.0').encode()
     assert client.put("/v1/loops/whole", content=written, headers=JSON).status_code == 200
     assert client.get("/v1/loops/whole/spec").json()["redraws"] == 3
+    cut_off = client.put("/v1/loops/half", content=written[:-1], headers=JSON)
+    assert cut_off.status_code == 400 and "Expecting ',' delimiter" in cut_off.json()["error"]["message"]
     half = written.replace(b"3.0", b"3.5")
     assert client.put("/v1/loops/half", content=half, headers=JSON).status_code == 400
 

@@ -35,6 +35,7 @@ NO_BODY = "the body must be JSON, got nothing: send {} where there is nothing to
 SAID_AS = {"oneOf": "anyOf", "DecisionResponse": "Decision"}  # the latter as in version 0.1
 SHORTEST = (DecideBatch, DecideRequest, RewardBatch, RewardReport, RewardValue)  # written without defaults
 EACH = "[...]"  # how msgspec calls the values of a mapping
+MOST_DIGITS = 400  # of a whole number that are read: no float has as many
 SMALL = 65_536  # bytes of a body that is read in the event loop; larger ones have a thread
 
 
@@ -150,9 +151,9 @@ def read_body(body: bytes, wanted: Any) -> Any:
             place = place.replace(EACH, f"[{refused_key(body, wanted, place, str(error))}]", 1)
         raise Refused(400, "bad_request", f"{place}: {what}") from None
     except (ValueError, RecursionError) as error:
-        message = (
-            str(error) if isinstance(error, msgspec.DecodeError) else "the body must not be nested this deep"
-        )
+        message = str(error)
+        if isinstance(error, RecursionError):
+            message = "the body must not be nested this deep"
         if isinstance(error, UnicodeDecodeError):
             message = "the body must be JSON in UTF-8"
         raise Refused(400, "bad_request", message) from None
@@ -160,11 +161,14 @@ def read_body(body: bytes, wanted: Any) -> Any:
 
 
 def refused_key(body: bytes, wanted: Any, place: str, said: str) -> str:
-    """The key of the value that is refused, of those at a place that are one for each key: "'refunds'"."""
+    """The key of the value that is refused, of those at a place that are one for each key: "'refunds'".
+
+    Of a body that cannot be read to its end, nobody knows.
+    """
     steps = re.findall(r"[^.\[\]]+", place.partition(EACH)[0])
     try:
-        read = json.loads(body)
-    except RecursionError:
+        read = json.loads(body, parse_int=whole, object_pairs_hook=fields_once)
+    except (ValueError, RecursionError):
         return "..."
     *above, last = (int(step) if step.isdigit() else step for step in steps)
     holder = reduce(getitem, above, read)
@@ -185,13 +189,18 @@ def decode(body: bytes, wanted: Any) -> Any:
     except msgspec.ValidationError as error:
         if not str(error).startswith("Expected `int") or "got `float`" not in str(error):
             raise
-        return msgspec.convert(json.loads(body, parse_float=whole_or_not), type=wanted)
+        return msgspec.convert(json.loads(body, parse_int=whole, parse_float=whole_or_not), type=wanted)
 
 
 def whole_or_not(text: str) -> int | float:
     """A number with a point, as a whole one if it is."""
     value = float(text)
     return int(value) if value.is_integer() else value
+
+
+def whole(text: str) -> int:
+    """A whole number; of one that no float can be, the first digits: Python reads no number of 5,000."""
+    return int(text[:MOST_DIGITS])
 
 
 def may_repeat(body: bytes, read: Any) -> bool:
@@ -210,3 +219,9 @@ def refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise Refused(400, "bad_request", f"a field must be given once, got {twice!r} twice")
+
+
+def fields_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """What was read of an object that gives every field once."""
+    refuse_repeated(pairs)
+    return dict(pairs)
