@@ -17,9 +17,10 @@ from helpers.forks import run_forked
 from helpers.postgres import Cluster, name_of
 from helpers.service_process import Server
 
+from linoto.client import ServiceError
 from linoto.service.maintenance import check
 from linoto.service.storage.places import Address
-from linoto.service.storage.postgres_servers import LEASE
+from linoto.service.storage.postgres_servers import LEASE, LOOK
 
 PATIENCE = 120.0  # seconds after which a test gives up; how long a takeover takes is measured elsewhere
 
@@ -120,6 +121,25 @@ def test_an_owner_that_stood_still_is_replaced_and_answers_nothing_afterwards(
         logs = [(tmp_path / name).read_text() for name in ("first.log", "second.log")]
         assert any("another server has taken over" in log for log in logs)
         assert client.loop("loop")["decisions"] == 6
+
+
+def test_a_server_that_refuses_an_older_copy_of_its_database_is_forgotten_by_nobody(
+    address: Address, postgres: Cluster, tmp_path: Path
+) -> None:
+    """Whoever took its loops over would not know what is lost: so it stays, and answers 503."""
+    lose = "DELETE FROM linoto.events WHERE seq = 11; DELETE FROM linoto.decisions WHERE seq = 11"
+    cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name_of(address)}'"
+    with two_servers(address, tmp_path) as (owner, other), closing(owner.client(retries=0)) as client:
+        assert client.decide("loop").decision_id == "1-6"
+        assert postgres.psql(name_of(address), lose).returncode == 0
+        assert postgres.psql("postgres", cut).returncode == 0
+        end = time.monotonic() + 20 * LOOK  # all look at all others so often meanwhile
+        while time.monotonic() < end:
+            with pytest.raises(ServiceError) as refused:
+                client.decide("loop")
+            assert refused.value.status == 503
+        assert owner.process.poll() is None and other.process.poll() is None
+    assert postgres.psql(name_of(address), "SELECT count(*) FROM linoto.decisions").stdout == "5\n"
 
 
 def is_standing_by(server: Server) -> bool:

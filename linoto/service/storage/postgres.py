@@ -122,7 +122,9 @@ class ServerConnection:
     def _lock(self, raw: Raw) -> None:
         """Own the database while the session lasts, or what is ours of it; not if others had it meanwhile.
 
-        Nobody gets a lock before the session that had it has ended, with all that it was told to commit.
+        Nobody gets a lock before the session that had it has ended, with all that it was told to commit. Who
+        refuses an older copy never has the lock of its number there: others, and its own lease, would see the
+        lock go, and forget this server, which alone knows what is lost.
         """
         end = time.monotonic() + LOCK_WAIT
         if self.fence is not None:  # the database may not know yet that the session before was lost
@@ -130,6 +132,7 @@ class ServerConnection:
         self._try(raw, own_sql.TRY_SHARED if self._shared else own_sql.TRY_LOCK, (), end)
         if self.fence is None:
             return
+        self._check_complete(raw)
         self._try(raw, own_sql.TRY_NUMBER, (self.fence,), end)
         self.held, self._giving = self.held - self._giving, set()
         missing = list(self.held)
@@ -139,7 +142,7 @@ class ServerConnection:
             if missing:
                 self._wait_until(end)
         self._locked = set(self.held)
-        self._check_unchanged(raw)
+        self._check_known(raw)
 
     def _try(self, raw: Raw, statement: str, values: Row, end: float) -> None:
         """Get a lock, if it can be had until then: the session of a server that was killed ends after it."""
@@ -151,12 +154,15 @@ class ServerConnection:
             raise InUseError(IN_USE.format(self.address))
         time.sleep(LOCK_RETRY)
 
-    def _check_unchanged(self, raw: Raw) -> None:
-        """Refuse a database that others have taken over, or another in its place that lacks events."""
+    def _check_known(self, raw: Raw) -> None:
+        """Refuse a database that others have taken over."""
         if raw.execute(own_sql.IS_SERVER.encode(), (self.fence,)).fetchone() is None:
             raise InUseError(
                 f"another server has owned the database {self.address} meanwhile: restart this one"
             )
+
+    def _check_complete(self, raw: Raw) -> None:
+        """Refuse another database in its place that lacks events."""
         for (loop,) in raw.execute(own_sql.LOST.encode(), self._kept.columns()):
             raise OSError(
                 f"the database {self.address} has lost events of loop number {loop} that it had committed: "
