@@ -11,6 +11,7 @@ from helpers.plain_policies import Kept, KeptAgent, Leader, PatientAgent
 import linoto
 from linoto import research
 from linoto.checks.in_rounds import draws_nothing, plays_rounds
+from linoto.checks.memory import INTERACTIVE_ROUNDS, TRIES, held_after
 from linoto.checks.problems import small_problem
 from linoto.checks.suite import LAWS, Law, LawError, all_checks, check_policy
 from linoto.core.confidence import PAPER, Confidence
@@ -278,3 +279,14 @@ def test_a_law_is_one_sentence() -> None:
     for _, laws in LAWS:
         for law in laws:
             assert law.__doc__ and law.__doc__.strip().endswith(".") and "\n" not in law.__doc__
+
+
+def test_names_that_python_keeps_to_find_attributes_sooner_are_no_growth() -> None:
+    """As NumPy leaves them there, which makes a string of a name each time that it looks it up."""
+
+    def look_up(rounds: int) -> None:
+        for name in [f"name{number}" for number in range(rounds)]:
+            getattr(look_up, name, None)
+
+    for fewer, most, times in TRIES:
+        assert held_after(look_up, INTERACTIVE_ROUNDS // fewer, most, times) <= most
