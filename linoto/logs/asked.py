@@ -43,6 +43,8 @@ class AskedColumns:
     def __post_init__(self) -> None:
         check_count("min_count", self.min_count)
         check_count("max_features", self.max_features)
+        if not isinstance(self.curves, bool):
+            raise ValueError(f"curves must be True or False, got {self.curves!r}")
         for name in ("numeric", "categories", "columns", "features"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} must be a list of columns, got the text {getattr(self, name)!r}")
@@ -100,7 +102,8 @@ class AskedColumns:
         found, notes = borne_out(made, LoggedContexts(made.recipe, *halves))
         if made.usual and self.curves:
             curved, note = with_usual_curves(made.recipe, found, log, self.numeric, most=self.max_features)
-            found, notes = (found, notes) if curved is None else (curved, (*made.notes, note))
+            found, notes = (found, notes) if curved is None else (curved, made.notes)
+            notes = (*notes, note) if note else notes
         return found, (*self.notes(seen), *notes)
 
     def made(self, seen: Seen, item: str | None, arms: ArmTable, rows: int) -> Crossed:

@@ -23,34 +23,44 @@ from linoto.logs.usual_crosses import ones_of
 KNOTS = (3, 5)
 CLEARLY = logarithm(20)  # more than chance makes of features that say nothing
 MOST_WORK = 5e9  # multiplications: half a minute
+UNTRIED = "numbers count by straight lines, and curves were not tried: {} (name a column's kind to have one)"
 
 
 def with_usual_curves(
     straight: Recipe, found: LoggedContexts, log: LogParts, names: Sequence[str], *, most: int
 ) -> tuple[LoggedContexts | None, str]:
-    """The log by a recipe whose numbers of these names bend, if it is likelier than as it was found; and why.
+    """The log by a recipe whose numbers of these names bend, if it is likelier so; and what is to be said.
 
     `straight` is the recipe with its crosses, even if lines do not bear them out: curves may.
     """
     lines = [column.name for column in straight.context if column.name in names and is_line(column)]
-    if not (lines and straight.crosses) or work_of(straight, log.rows) > MOST_WORK:
+    if not (lines and straight.crosses):
         return None, ""
-    best, chosen, more = likelihood(found), None, 0
+    if work_of(straight, log.rows) > MOST_WORK:
+        return None, UNTRIED.format("in so many rows they would take too long")
+    best, chosen = likelihood(found), None
     for knots, recipe in bent_recipes(straight, lines, seen_of(log, straight, lines)):
         if recipe.d > min(log.rows, most) or work_of(recipe, log.rows) > MOST_WORK:
+            if knots == KNOTS[0]:
+                return None, UNTRIED.format(f"they would make {recipe.d:,} features of {log.rows:,} rows")
             break
         curved = summed(log, recipe)
         if (now := likelihood(curved)) > best + CLEARLY:
-            best, chosen, more = now, curved, knots
+            best, chosen = now, curved
+    return chosen, told(chosen, straight)
+
+
+def told(chosen: LoggedContexts | None, straight: Recipe) -> str:
+    """Which numbers bend, and at how many knots."""
     if chosen is None:
-        return None, ""
-    bent = [
-        repr(one.name)
-        for one, other in zip(chosen.recipe.context, straight.context, strict=True)
-        if one != other
-    ]
-    told = f"by curves with {more} knots, as the log is likelier so than by straight lines"
-    return chosen, f"{told}: {shortened_list(bent)}"
+        return ""
+    pairs = zip(chosen.recipe.context, straight.context, strict=True)
+    bent = {one.name: one.known for one, other in pairs if one != other and isinstance(one, Spline)}
+    most = max(map(len, bent.values()))
+    return (
+        f"by curves with up to {most} knots, as the log is likelier so than by straight lines: "
+        f"{shortened_list([*map(repr, bent)])}"
+    )
 
 
 def is_line(column: Column) -> bool:

@@ -35,7 +35,7 @@ def visits(shape: str = "bends", rows: int = 800) -> pd.DataFrame:
 
 
 def told(log: Log) -> list[str]:
-    return [note for note in log.notes if "curves" in note]
+    return [note for note in log.notes if "by curves" in note]
 
 
 def likelihood(log: Log) -> float:
@@ -48,7 +48,8 @@ def test_numbers_bend_where_the_log_is_likelier_so_and_it_is_said() -> None:
     assert isinstance(heat, Spline) and len(heat.known) in (3, 5) and isinstance(wet, Numeric)
     assert log.recipe.crosses == (("offer", "heat"), ("offer", "wet"))
     assert told(log) == [
-        f"by curves with {len(heat.known)} knots, as the log is likelier so than by straight lines: 'heat'"
+        f"by curves with up to {len(heat.known)} knots, as the log is likelier so than by straight lines: "
+        "'heat'"
     ]
     straight = read_log(visits(), **NAMED, numeric=["heat", "wet"], curves=False)
     assert likelihood(log) > likelihood(straight) + 20  # half of it would be luck once in a million logs
@@ -83,7 +84,10 @@ def test_what_was_said_is_not_bent(said: dict[str, Any]) -> None:
 
 def test_a_curve_leaves_a_row_for_each_feature_and_is_not_too_much_work() -> None:
     few = read_log(visits(rows=10), **NAMED, numeric=["heat"])
-    assert told(few) == []
+    assert told(few) == [] and few.notes[-1] == (
+        "numbers count by straight lines, and curves were not tried: they would make 12 features of 10 rows "
+        "(name a column's kind to have one)"
+    )
     recipe = read_log(visits(), **NAMED, numeric=["heat", "wet"]).recipe
     numbers = 1 + len(recipe.context[0].labels) + 1
     assert work_of(recipe, 1000) == 1000 * numbers**2 < MOST_WORK < work_of(recipe, 10**9)
@@ -97,6 +101,31 @@ def test_noise_does_not_bend() -> None:
             {"x": rng.normal(size=80), "offer": ["A", "B"] * 40, "click": rng.normal(size=80)}
         )
         assert told(read_log(table, **NAMED, numeric=["x"])) == []
+
+
+def test_counts_bend_where_their_rows_are() -> None:
+    """Most visits are the first, and the second is what matters: a knot between 0 and 14 would miss it."""
+    rng = np.random.default_rng(0)
+    seen = np.minimum(rng.negative_binomial(0.5, 0.35, 3000), 14)
+    offer = rng.choice(list("AB"), 3000)
+    reward = np.where(offer == "A", (seen == 1) * 1.0, 0.3) + rng.normal(0, 0.3, 3000)
+    log = read_log(pd.DataFrame({"offer": offer, "seen": seen, "click": reward}), **NAMED, numeric=["seen"])
+    theta = np.linalg.solve(log.moments.gram + 0.1 * np.eye(log.recipe.d), log.moments.reward_vector)
+    first, second = (log.recipe.transform({"seen": count}) @ theta for count in (0, 1))
+    assert first[0] < 0.1 and second[0] > 0.9 and abs(second[1] - 0.3) < 0.05
+
+
+def test_rounding_decides_nothing() -> None:
+    """Rewards so far from 0 that their squares do not tell how they differ."""
+    table = visits().assign(click=lambda frame: frame.click + 1e9)
+    log = read_log(table, **NAMED, numeric=["heat"])
+    assert log.recipe.crosses == (("offer", "heat"),) and told(log) == []
+
+
+@pytest.mark.parametrize("said", ["no", None, 0])
+def test_curves_are_asked_for_or_not(said: Any) -> None:
+    with pytest.raises(ValueError, match="curves must be True or False, got"):
+        read_log(visits(), **NAMED, numeric=["heat"], curves=said)
 
 
 def test_more_knots_are_tried_than_three() -> None:

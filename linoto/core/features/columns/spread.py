@@ -68,16 +68,22 @@ class Spread(NamedTuple):
     def quantiles(self, shares: Floats) -> tuple[float, ...]:
         """Numbers below which about these shares lie: different ones, so many if there are so many.
 
-        Where many numbers are the same, the others are taken evenly.
+        Where many numbers are the same, the quantiles of the others take the places that are left.
         """
         if not self.marks:
             return ()
         marks = np.concatenate([values for _, values in self.marks])
         weights = np.concatenate([np.full(len(values), rows / len(values)) for rows, values in self.marks])
-        order = np.argsort(marks, kind="stable")
-        sums = np.cumsum(weights[order])
-        places = np.searchsorted(sums, shares * sums[-1], side="left").clip(0, marks.size - 1)
-        found, every = np.unique(marks[order][places]), np.unique(marks)
-        if found.size < shares.size:
-            found = every[np.unique(np.rint(shares * (every.size - 1)).astype(np.int64))]
+        found = np.unique(weighted_quantiles(marks, weights, shares))
+        while (missing := shares.size - found.size) > 0 and (rest := ~np.isin(marks, found)).any():
+            between = np.arange(1, missing + 1) / (missing + 1)
+            found = np.union1d(found, weighted_quantiles(marks[rest], weights[rest], between))
         return tuple(found.tolist())
+
+
+def weighted_quantiles(values: Floats, weights: Floats, shares: Floats) -> Floats:
+    """(n,) of these values, those below which these shares of the weights lie."""
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order])
+    places = np.searchsorted(sums, shares * sums[-1], side="left").clip(0, values.size - 1)
+    return np.asarray(values[order][places])
