@@ -39,6 +39,11 @@ class Moments:
     reward_squares: float | None = None  # the sum of squared rewards, where known
 
     def __post_init__(self) -> None:
+        self._settle()
+        check_consistent(self)
+
+    def _settle(self) -> None:
+        """Make every sum what it is to be: numbers, and arrays that nobody writes in."""
         count, gram = as_count(self.count), as_gram(self.gram)
         vector = as_floats("reward_vector", self.reward_vector, ndim=1)
         if vector.size != len(gram):
@@ -49,7 +54,6 @@ class Moments:
         parts = {"count": count, "gram": gram, "reward_vector": vector, "reward_squares": squares}
         for name, value in {**parts, "reward_sum": as_sum("reward_sum", self.reward_sum)}.items():
             object.__setattr__(self, name, value)
-        check_consistent(self)
 
     @classmethod
     def empty(cls, d: int) -> Moments:
@@ -60,19 +64,18 @@ class Moments:
 
     @classmethod
     def unchecked(cls, **sums: Any) -> Moments:
-        """Sums that are known to be those of rows, with a gram that is symmetric: a check takes d^3 steps."""
+        """Sums that are known to be those of rows: to check that there can be such rows takes d^3 steps."""
         found = object.__new__(cls)
         for name in SUMS:
             object.__setattr__(found, name, sums[name])
-        for array in (found.gram, found.reward_vector):
-            array.flags.writeable = False
+        found._settle()
         return found
 
     def leading(self, d: int) -> Moments:
         """The same log by its first d features alone."""
         sums = {name: getattr(self, name) for name in SUMS}
-        gram, vector = self.gram[:d, :d].copy(), self.reward_vector[:d].copy()
-        return Moments.unchecked(**sums | {"gram": gram, "reward_vector": vector})
+        sums |= {"gram": self.gram[:d, :d], "reward_vector": self.reward_vector[:d].copy()}
+        return Moments.unchecked(**sums)
 
     @classmethod
     def from_rows(cls, features: npt.ArrayLike, rewards: npt.ArrayLike) -> Moments:

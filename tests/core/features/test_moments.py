@@ -145,3 +145,11 @@ def test_rows_have_the_sums_of_the_log(d: int, n: int) -> None:
     )
     np.testing.assert_allclose(rows.T @ outcomes / scale, log.reward_vector / scale, atol=1e-12)
     assert len(rows) == np.linalg.matrix_rank(features / scale)
+
+
+def test_logs_that_are_added_up_are_not_too_large_either() -> None:
+    """What two logs sum to is not looked at again, but for its size: later steps would overflow."""
+    log = Moments.from_rows([[1e100]], [1.0])
+    with pytest.raises(ValueError, match="gram must have entries of at most 1e200, got 2e"):
+        log + log
+    assert not (Moments.from_rows([[1.0]], [1.0]) + Moments.empty(1)).gram.flags.writeable
