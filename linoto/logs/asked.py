@@ -101,9 +101,8 @@ class AskedColumns:
         halves = sum_features(connection, parts, plan, ids, log.engine, track)
         found, notes = borne_out(made, LoggedContexts(made.recipe, *halves))
         if made.usual and self.curves:
-            curved, note = with_usual_curves(made.recipe, found, log, self.numeric, most=self.max_features)
-            found, notes = (found, notes) if curved is None else (curved, made.notes)
-            notes = (*notes, note) if note else notes
+            curved, said = with_usual_curves(made, found, log, self.numeric, most=self.max_features)
+            found, notes = (found, (*notes, *said)) if curved is None else (curved, said)
         return found, (*self.notes(seen), *notes)
 
     def made(self, seen: Seen, item: str | None, arms: ArmTable, rows: int) -> Crossed:

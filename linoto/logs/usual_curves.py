@@ -18,7 +18,7 @@ from linoto.core.hints import shortened_list
 from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.features import LoggedContexts
 from linoto.logs.log_parts import LogParts
-from linoto.logs.usual_crosses import ones_of
+from linoto.logs.usual_crosses import Crossed, borne_out, ones_of
 
 KNOTS = (3, 5)
 CLEARLY = logarithm(20)  # more than chance makes of features that say nothing
@@ -27,34 +27,33 @@ UNTRIED = "numbers count by straight lines, and curves were not tried: {} (name 
 
 
 def with_usual_curves(
-    straight: Recipe, found: LoggedContexts, log: LogParts, names: Sequence[str], *, most: int
-) -> tuple[LoggedContexts | None, str]:
+    made: Crossed, found: LoggedContexts, log: LogParts, names: Sequence[str], *, most: int
+) -> tuple[LoggedContexts | None, tuple[str, ...]]:
     """The log by a recipe whose numbers of these names bend, if it is likelier so; and what is to be said.
 
-    `straight` is the recipe with its crosses, even if lines do not bear them out: curves may.
+    `made` has its crosses even if lines do not bear them out: curves may, or bend for all arms alike.
     """
+    straight = made.recipe
     lines = [column.name for column in straight.context if column.name in names and is_line(column)]
     if not (lines and straight.crosses):
-        return None, ""
+        return None, ()
     if work_of(straight, log.rows) > MOST_WORK:
-        return None, UNTRIED.format("in so many rows they would take too long")
-    best, chosen = likelihood(found), None
+        return None, (UNTRIED.format("in so many rows they would take too long"),)
+    best, chosen, notes = likelihood(found), None, tuple[str, ...]()
     for knots, recipe in bent_recipes(straight, lines, seen_of(log, straight, lines)):
         if recipe.d > min(log.rows, most) or work_of(recipe, log.rows) > MOST_WORK:
             if knots == KNOTS[0]:
-                return None, UNTRIED.format(f"they would make {recipe.d:,} features of {log.rows:,} rows")
+                return None, (UNTRIED.format(f"they would make {recipe.d:,} features of {log.rows:,} rows"),)
             break
-        curved = summed(log, recipe)
+        curved, said = borne_out(made._replace(recipe=recipe), summed(log, recipe))
         if (now := likelihood(curved)) > best + CLEARLY:
-            best, chosen = now, curved
-    return chosen, told(chosen, straight)
+            best, chosen, notes = now, curved, (*said, told(curved.recipe, straight))
+    return chosen, notes
 
 
-def told(chosen: LoggedContexts | None, straight: Recipe) -> str:
+def told(chosen: Recipe, straight: Recipe) -> str:
     """Which numbers bend, and at how many knots."""
-    if chosen is None:
-        return ""
-    pairs = zip(chosen.recipe.context, straight.context, strict=True)
+    pairs = zip(chosen.context, straight.context, strict=True)
     bent = {one.name: one.known for one, other in pairs if one != other and isinstance(one, Spline)}
     most = max(map(len, bent.values()))
     return (

@@ -80,7 +80,7 @@ def test_an_audit_names_the_column_that_bends_and_its_advice_helps() -> None:
     table = pd.DataFrame({"item": rng.choice(list("ABC"), n), "unit price": rng.uniform(0, 10, n)})
     table["y"] = 0.3 * abs(table["unit price"] - 5) + 0.5 * rng.normal(size=n)
     named: dict[str, Any] = {"item": "item", "reward": "y"}
-    straight = read_log(table, **named, numeric=["unit price"])
+    straight = read_log(table, **named, numeric=["unit price"], curves=False)
     audit = audit_log(straight, read_rows(table, reward="y", recipe=straight.recipe), noise=0.8)
     remedy = 'spline("unit price", knots=5)'
     advice = f"take {remedy} (columns) instead"

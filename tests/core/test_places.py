@@ -36,7 +36,7 @@ def test_an_explorer_is_written_in_four_places_and_a_gate_in_six(words: tuple[st
 
 def test_a_kind_of_column_is_written_in_four_files() -> None:
     """Its own file, the list beside it, its public name, and what a loop may have: as the page says."""
-    for kind in ("Spline", "Hashed", "Embedding"):
+    for kind in ("Fourier", "Hashed", "Embedding"):
         found = places_of(kind, f"{kind}Column")
         own = f"core/features/columns/{kind.lower()}.py"
         assert {own, "core/features/columns/__init__.py", "service/loops/recipe_spec.py"} <= {*found}

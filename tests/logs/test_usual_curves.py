@@ -128,6 +128,15 @@ def test_curves_are_asked_for_or_not(said: Any) -> None:
         read_log(visits(), **NAMED, numeric=["heat"], curves=said)
 
 
+def test_a_curve_that_all_arms_share_is_not_crossed() -> None:
+    rng = np.random.default_rng(4)
+    heat, offer = rng.uniform(-1, 1, 2000), rng.choice([*"ABC"], 2000)
+    table = pd.DataFrame({"offer": offer, "heat": heat, "click": 3 * abs(heat) + rng.normal(size=2000)})
+    log = read_log(table, **NAMED, numeric=["heat"])
+    assert isinstance(log.recipe.context[0], Spline) and log.recipe.crosses == ()
+    assert any("nothing is crossed with 'offer'" in note for note in log.notes) and told(log)
+
+
 def test_more_knots_are_tried_than_three() -> None:
     rng = np.random.default_rng(1)
     table = visits(rows=2000).assign(heat=rng.uniform(0, 1, 2000))
