@@ -95,16 +95,18 @@ def borne_out(crossed: Crossed, found: LoggedContexts) -> tuple[LoggedContexts, 
     if not crossed.usual or recipe.d == found.recipe.d:
         return found, crossed.notes
     plain = LoggedContexts(recipe, found.early.leading(recipe.d), found.late.leading(recipe.d))
-    without, by_crosses = (
-        evidence(one.features.moments, ones=ones_of(one.recipe)).max() for one in (plain, found)
-    )
-    if by_crosses >= without:
+    if likelihood(found) >= likelihood(plain):
         return found, crossed.notes
     note = (
         f"nothing is crossed with {named(partners_of(recipe))}, as the log is likelier without: it does not "
         "show that who asks changes which arm is best (name crosses to learn it all the same)"
     )
     return plain, (note,)
+
+
+def likelihood(log: LoggedContexts) -> float:
+    """How likely the log is by these features, at the ridge that suits them, rewards around their mean."""
+    return float(evidence(log.features.moments, ones=ones_of(log.recipe)).max())
 
 
 def ones_of(recipe: Recipe) -> Floats | None:

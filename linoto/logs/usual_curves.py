@@ -11,14 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import log as logarithm
 
-from linoto.core.evidence import evidence
 from linoto.core.features.columns import Column, Numeric, Spline
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
 from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.features import LoggedContexts
 from linoto.logs.log_parts import LogParts
-from linoto.logs.usual_crosses import Crossed, borne_out, ones_of
+from linoto.logs.usual_crosses import Crossed, borne_out, likelihood
 
 KNOTS = (3, 5)
 CLEARLY = logarithm(20)  # more than chance makes of features that say nothing
@@ -34,7 +33,9 @@ def with_usual_curves(
     `made` has its crosses even if lines do not bear them out: curves may, or bend for all arms alike.
     """
     straight = made.recipe
-    lines = [column.name for column in straight.context if column.name in names and is_line(column)]
+    lines = [
+        column.name for column in straight.context if column.name in names and isinstance(column, Numeric)
+    ]
     if not (lines and straight.crosses):
         return None, ()
     if work_of(straight, log.rows) > MOST_WORK:
@@ -60,16 +61,6 @@ def told(chosen: Recipe, straight: Recipe) -> str:
         f"by curves with up to {most} knots, as the log is likelier so than by straight lines: "
         f"{shortened_list([*map(repr, bent)])}"
     )
-
-
-def is_line(column: Column) -> bool:
-    """Whether a column takes its number as it is."""
-    return isinstance(column, Numeric)
-
-
-def likelihood(log: LoggedContexts) -> float:
-    """How likely the log is by these features, at the ridge that suits them."""
-    return float(evidence(log.features.moments, ones=ones_of(log.recipe)).max())
 
 
 def work_of(recipe: Recipe, rows: int) -> float:
