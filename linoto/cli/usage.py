@@ -52,8 +52,18 @@ class Parser(argparse.ArgumentParser):
             self.refuse_unknown(args)
         found, others = super().parse_known_args(args, namespace)
         if others:
-            self.error(f"unrecognized arguments: {' '.join(others)}")
+            self.error(f"unrecognized arguments: {' '.join(others)}{self.each_again(args or (), others)}")
         return found, others
+
+    def each_again(self, args: Sequence[str], others: Sequence[str]) -> str:
+        """Where words follow the first value of an option that may be repeated, how to say them all."""
+        before = list(takewhile(lambda word: word != others[0], args))
+        option = next((word.partition("=")[0] for word in reversed(before) if word.startswith("-")), "")
+        for action in self._actions:
+            repeated = isinstance(action, argparse._AppendAction) and action.nargs is None
+            if repeated and option in action.option_strings:
+                return f": {option} takes one, so say {option} {others[0]} as well"
+        return ""
 
     def refuse_unknown(self, args: Sequence[str]) -> None:
         """Refuse options that the command does not have: a misspelt --help is no reason to ask for --arms."""

@@ -90,6 +90,8 @@ def test_a_loop_decides_explains_exports_and_starts_again_with_every_kind_of_col
         assert any(f"price={table['price'][19]}" in part for part in parts), parts
         far = decide(service, context=context_in(table, 0) | {"price": 9999.0})
         assert "price=9999.0 is farther from the mean than any row of the log" in str(far.reason)
+        both = decide(service, context=context_in(table, 0) | {"price": 9999.0, "heat": 9999.0})
+        assert "heat=9999.0 and price=9999.0 are farther from the mean" in str(both.reason)
         before = set(digests(service))
         (tmp_path / "x.parquet").write_bytes(
             b"".join(parquet(service.store, service.loops.get("loop"), pending=False))

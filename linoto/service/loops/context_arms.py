@@ -237,7 +237,8 @@ class ContextArms(LoopArms):
     def remarks(self, context: Context, agent: LoopAgent) -> list[str]:
         unseen, beyond = self.unseen(context), self.beyond(context, agent.moments)
         said = [f"Nothing is known of {' and '.join(unseen)}: the log has no such level."] if unseen else []
-        far = f"{' and '.join(beyond)} is farther from the mean than any row of the log: are the units right?"
+        they = f"{' and '.join(beyond)} {'are' if len(beyond) > 1 else 'is'}"
+        far = f"{they} farther from the mean than any row of the log: are the units right?"
         return [*said, far] if beyond else said
 
     def unseen(self, context: Context) -> list[str]:
