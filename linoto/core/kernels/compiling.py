@@ -11,12 +11,13 @@ from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite.binding import parse_assembly
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 SETTINGS: Any = numba.config
 Files: Any = IndexDataCacheFile  # which has no types, as the next ones
+Cache: Any = FunctionCache
 Code: Any = JITCodeLibrary
 Compiling: Any = Compiler
 if SETTINGS.DISABLE_JIT:
@@ -72,6 +73,25 @@ class CodeFiles(Files):  # type: ignore[misc]
         return int.from_bytes(digest, "big")
 
 
+class CodeCache(Cache):  # type: ignore[misc]
+    """What was compiled of a kernel, as numba keeps it, but that such code is loaded by itself.
+
+    numba first gets everything ready that can be compiled in Python and NumPy, half of what a process needs
+    until it decides. Whoever compiles does that anyhow, and what is compiled has no need of it.
+    """
+
+    _cache_file: Any
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = CodeFiles.in_place_of(self._cache_file, STAMP)
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """The code for these types, None where there is none."""
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target)
+
+
 class InnerCode(Code):  # type: ignore[misc]
     """Code of a kernel that only kernels call: it is optimised, and becomes machine code, as part of those.
 
@@ -120,11 +140,9 @@ def inlined(function: F) -> F:
 
 def cached(function: F, options: Any) -> F:
     """Compile when it is first called; what lies in the cache counts while no kernel has changed."""
-    try:
-        dispatcher: Any = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder can be written
-        return cast(F, once_for_all_constants(numba.njit(**options)(function)))
-    dispatcher._cache._cache_file = CodeFiles.in_place_of(dispatcher._cache._cache_file, STAMP)
+    dispatcher: Any = numba.njit(**options)(function)
+    with suppress(RuntimeError):  # no folder can be written
+        dispatcher._cache = CodeCache(function)
     return cast(F, once_for_all_constants(dispatcher))
 
 
