@@ -13,13 +13,14 @@ import numba
 from llvmlite.binding import parse_assembly
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 
 SETTINGS: Any = numba.config
 Files: Any = IndexDataCacheFile  # which has no types, as the next ones
 Cache: Any = FunctionCache
 Code: Any = JITCodeLibrary
 Compiling: Any = Compiler
+Options: Any = Flags
 if SETTINGS.DISABLE_JIT:
     raise RuntimeError("kernels must be compiled, got NUMBA_DISABLE_JIT=1: unset it and start again")
 
@@ -114,8 +115,41 @@ class InnerCode(Code):  # type: ignore[misc]
         self._final_module = code
 
 
-class InnerCompiling(Compiling):  # type: ignore[misc]
-    """As numba compiles, into code of that kind."""
+class KnownOptions(Options):  # type: ignore[misc]
+    """The options of a kernel, read once and again when one was set.
+
+    numba compares them whenever it looks for the type of an operation, 60,000 times for a policy, and reads
+    all of them each time.
+    """
+
+    hashed = hash(Options())  # that of any options: numba hashes their names
+    seen: dict[str, Any] | None = None
+    known: dict[str, Any]
+
+    def values(self) -> dict[str, Any]:
+        """All of them by name."""
+        if self.seen != self._values:
+            self.seen, self.known = dict(self._values), super().values()
+        return self.known
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or bool(super().__eq__(other))
+
+
+class OuterCompiling(Compiling):  # type: ignore[misc]
+    """As numba compiles, with options of that kind."""
+
+    def __init__(
+        self, typing: Any, target: Any, library: Any, args: Any, returned: Any, flags: Any, *rest: Any
+    ) -> None:
+        super().__init__(typing, target, library, args, returned, KnownOptions(flags), *rest)
+
+
+class InnerCompiling(OuterCompiling):
+    """The same, into code of a kernel that only kernels call."""
 
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
         library = InnerCode(target.codegen(), "inner")
@@ -125,7 +159,7 @@ class InnerCompiling(Compiling):  # type: ignore[misc]
 
 def compiled(function: F) -> F:
     """A kernel that Python calls: with a cache on disk, or without one where none can be written."""
-    return cached(function, OPTIONS)
+    return cached(function, OPTIONS | {"pipeline_class": OuterCompiling})
 
 
 def inner(function: F) -> F:
@@ -135,7 +169,7 @@ def inner(function: F) -> F:
 
 def inlined(function: F) -> F:
     """A small kernel that becomes part of its callers: handing over many arrays takes longer than it does."""
-    return cached(function, OPTIONS | {"forceinline": True})
+    return cached(function, OPTIONS | {"forceinline": True, "pipeline_class": OuterCompiling})
 
 
 def cached(function: F, options: Any) -> F:
