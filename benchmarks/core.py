@@ -103,7 +103,7 @@ class Problem:
     @property
     def memory(self) -> float:
         """Kilobytes of one agent's state."""
-        return sum(array.nbytes for array in self.start(linoto.LinOtO()).running.state) / 1e3
+        return sum(array.nbytes for array in self.start(linoto.LinOtO()).running.state.arrays) / 1e3
 
 
 def fastest(contestants: dict[Name, Callable[[], float]], rounds: int) -> dict[Name, float]:

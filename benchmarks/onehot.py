@@ -125,7 +125,7 @@ def ten_thousand_arms(turns: int) -> Iterator[Row]:
         yield Row(f"k = 10,000: {name}, start", starts[name] * 1e3, "ms")
     actions, log, _ = problem(k)
     state = POLICIES[LINUCB].start(actions, log, rng=0).running.state
-    yield Row("k = 10,000: memory of one agent", sum(array.nbytes for array in state) / 1e6, "MB")
+    yield Row("k = 10,000: memory of one agent", sum(array.nbytes for array in state.arrays) / 1e6, "MB")
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ class Calls:
 
     def look_at(self, params: Records, state: State) -> None:
         """Find the code for such a state; compile it where that is the first of its kind."""
-        kinds = tuple((array.dtype, array.ndim, array.flags.num) for array in (params, *state))
+        kinds = tuple((array.dtype, array.ndim, array.flags.num) for array in (params, *state.arrays))
         if (kinds, self.parts) not in ENTRIES:
             ENTRIES[kinds, self.parts] = (
                 entry_of(kernels.decide, params, state, -1, *self.parts),
@@ -80,7 +80,7 @@ class RoundCalls:
 
     def look_at(self, params: Records, state: State) -> None:
         """Find the code for such a state; compile it where that is the first of its kind."""
-        kinds = tuple((array.dtype, array.ndim, array.flags.num) for array in (params, *state[1:]))
+        kinds = tuple((array.dtype, array.ndim, array.flags.num) for array in (params, *state.arrays[1:]))
         key, one = (kinds, self.coin, self.shift), np.zeros(1)
         if key not in ENTRIES:
             parts, seen = (self.coin, self.shift), state._replace(actions=np.zeros((1, 1)))

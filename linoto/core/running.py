@@ -42,7 +42,9 @@ class Running:
     def copied(self) -> Running:
         """The same, which stays as it is now; what is drawn from goes on."""
         held = self.held  # no round changes its actions
-        parts = {name: lean_copy(getattr(held, name)) for name in ("square", "vectors", "arms", "counts")}
+        parts: dict[str, Any] = {
+            name: lean_copy(getattr(held, name)) for name in ("square", "vectors", "arms", "counts")
+        }
         parts["run"] = held.run.copy()
         return replace(
             self,

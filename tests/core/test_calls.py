@@ -33,7 +33,7 @@ def started(policy: linoto.Policy, *, k: int = 5, d: int = 3) -> linoto.Agent:
 
 
 def bits(state: State) -> list[bytes]:
-    return [array.tobytes() for array in state]
+    return [array.tobytes() for array in state.arrays]
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())

@@ -277,8 +277,8 @@ def test_a_long_compiled_run_draws_the_same_randomness_in_pieces(name: str) -> N
 def assert_same_state(a: Agent, b: Agent) -> None:
     """Equal to the last bit, scratch rows included where a decision was taken last."""
     a.decide(), b.decide()
-    for name, left, right in zip(a.running.state._fields, a.running.state, b.running.state, strict=True):
-        assert left.tobytes() == right.tobytes(), name
+    for left, right in zip(a.running.state.arrays, b.running.state.arrays, strict=True):
+        assert left.tobytes() == right.tobytes()
     assert a.running.rng.bit_generator.state == b.running.rng.bit_generator.state
 
 

@@ -95,7 +95,7 @@ def test_without_a_shift_nothing_is_different_or_larger() -> None:
     assert Confidence(shift=0.0) == Confidence()
     assert agent.running.params.shape == (1,)
     without = LinUCB(scale=1.0).start(bandit.actions, log).running.state
-    assert [part.shape for part in agent.running.state] == [part.shape for part in without]
+    assert [part.shape for part in agent.running.state.arrays] == [part.shape for part in without.arrays]
     assert agent.running.state.run.shape == (1,)
 
 

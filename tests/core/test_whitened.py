@@ -257,9 +257,9 @@ def test_whoever_reads_an_estimate_changes_nothing_that_a_round_needs() -> None:
     bandit, log, rng = world(9)
     agent = start(LinOtO(), bandit, log)
     agent.play(bandit.means, bandit.draw(50, rng))
-    before = [part.tobytes() for part in agent.running.held]
+    before = [part.tobytes() for part in agent.running.held.arrays]
     assert agent.theta.any() and agent.ellipsoid.radius > 0
-    assert [part.tobytes() for part in agent.running.held] == before
+    assert [part.tobytes() for part in agent.running.held.arrays] == before
 
 
 def test_an_agent_that_was_stored_before_its_first_reward_has_the_same_estimate() -> None:

@@ -216,7 +216,7 @@ def test_reading_a_loop_changes_nothing_at_all(any_place: Place) -> None:
         create(service)
         decide(service, allowed=["a", "b"])
         loop = service.loops.get("loop")
-        arrays = [getattr(loop.agent.running.state, name) for name in loop.agent.running.state._fields]
+        arrays = loop.agent.running.state.arrays
         before = [array.tobytes() for array in arrays]
         views.report(loop), views.history(loop), arm_views(loop), loop.snapshot(), loop.digest()
         assert [array.tobytes() for array in arrays] == before

@@ -206,21 +206,30 @@ def dot(x: Floats, y: Floats) -> float:
 @inner
 def solve(s: State, y: Floats, out: Floats) -> None:
     """out = V^-1 y."""
+    if s.run[0].one_hot == 0:
+        solve_by_blocks(s, y, out, s.blocks)
+        return
+    inverse = s.square[INVERSE, 0]
+    for i in range(y.size):
+        out[i] = inverse[i] * y[i]
+
+
+@inner
+def solve_by_blocks(s: State, y: Floats, out: Floats, blocks: Part) -> None:
+    """The same where V is not diagonal, block by block where it has any."""
+    if blocks is None:
+        combine(s.square[INVERSE], y, out)
+        return
     if s.run[0].border > 0:
         copy(y, out)
         whiten_all(s, out)
         unwhiten_all(s, out, out)
         return
-    if s.run[0].one_hot == 0:
-        begin, d = 0, y.size
-        while begin < d:
-            first, end = begin - begin % 4, block_end(s, begin)
-            combine_part(s.square[INVERSE], y, first, in_fours(first, end, d), out, begin, end)
-            begin = end
-        return
-    inverse = s.square[INVERSE, 0]
-    for i in range(y.size):
-        out[i] = inverse[i] * y[i]
+    begin, d = 0, y.size
+    while begin < d:
+        first, end = begin - begin % 4, block_end(s, begin)
+        combine_part(s.square[INVERSE], y, first, in_fours(first, end, d), out, begin, end)
+        begin = end
 
 
 @inner
@@ -272,6 +281,17 @@ def project(s: State, v: Floats, out: Floats) -> None:
     """out = <a, v> for every arm a."""
     if s.actions.shape[0] == v.size:
         combine(s.actions, v, out)
+    else:
+        project_places(s, v, out, s.blocks)
+
+
+@inner
+def project_places(s: State, v: Floats, out: Floats, blocks: Part) -> None:
+    """The same where the features of an arm that may not be 0 begin at its place."""
+    if blocks is None:  # one-hot
+        scale, place = s.actions[0], s.arms[PLACE]
+        for a in range(out.size):
+            out[a] = scale[a] * v[int(place[a])]
         return
     if s.run[0].border > 0:
         border = s.run[0].border
@@ -280,13 +300,8 @@ def project(s: State, v: Floats, out: Floats) -> None:
         for a in range(out.size):
             out[a] += project_arm(s.actions[:own], int(s.arms[PLACE, a]), a, v[:border])
         return
-    if s.run[0].one_hot == 0:
-        for a in range(out.size):
-            out[a] = project_arm(s.actions, int(s.arms[PLACE, a]), a, v)
-        return
-    scale, place = s.actions[0], s.arms[PLACE]
     for a in range(out.size):
-        out[a] = scale[a] * v[int(place[a])]
+        out[a] = project_arm(s.actions, int(s.arms[PLACE, a]), a, v)
 
 
 @inner
@@ -656,7 +671,15 @@ def step_squares(gram: Floats, pull: float, x: Floats, inverse: Floats, shrink: 
 
 @inner
 def learn(
-    p: Any, s: State, x: Floats, begin: int, end: int, mean: float, variance: float, reward: float
+    p: Any,
+    s: State,
+    x: Floats,
+    begin: int,
+    end: int,
+    mean: float,
+    variance: float,
+    reward: float,
+    blocks: Part,
 ) -> tuple[float, float]:
     """V, V^-1 and theta by one rank-one step for a row x of known mean and variance, in its block.
 
@@ -676,7 +699,7 @@ def learn(
     if p.estimates_noise == 1:
         r.residuals += (reward - mean) * gain  # its mean is the variance of a reward, however known x is
         r.residual_count += 1.0
-    if end - begin == x.size:  # without slices, as in `combine_part`
+    if blocks is None or end - begin == x.size:  # without slices, as in `combine_part`
         for i in range(x.size):
             target[i] += reward * x[i]
             theta[i] += gain * step[i]
@@ -717,7 +740,7 @@ def learn_arm(p: Any, s: State, arm: int, reward: float, shift: Part) -> float:
     x, mean, variance, cross = s.vectors[WORK], s.arms[MEAN], s.arms[VARIANCE], s.arms[CROSS]
     for i in range(x.size):
         x[i] = s.actions[i, arm]
-    gain, growth = learn(p, s, x, 0, x.size, mean[arm], variance[arm], reward)
+    gain, growth = learn(p, s, x, 0, x.size, mean[arm], variance[arm], reward, None)
     combine(s.actions, s.vectors[STEP], cross)
     shrink = 1.0 / growth
     for a in range(mean.size):

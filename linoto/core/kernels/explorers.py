@@ -88,13 +88,13 @@ def noise_share(p: Any, r: Any) -> float:
 
 
 @inner
-def unwhiten(s: State, factor: Floats, normals: Floats, out: Floats) -> None:
+def unwhiten(s: State, factor: Floats, normals: Floats, out: Floats, blocks: Part) -> None:
     """out = R^-1 normals, of a factor R: a draw with covariance V^-1.
 
     Four rows at a time: each division waits for the one before it, and the sums to their right do not.
     """
     i, d = out.size, out.size
-    if s.run[0].border > 0:
+    if blocks is not None and s.run[0].border > 0:
         unwhiten_all(s, normals, out)
         return
     if s.run[0].one_hot == 1:
@@ -314,7 +314,7 @@ def score_by_draw(p: Any, s: State) -> None:
     """Thompson sampling: the mean of every arm under one drawn parameter, as wide as each asks for."""
     mean, score, draw, spread = s.arms[MEAN], s.arms[SCORE], s.vectors[STEP], thompson_spread(p, s)
     variance, length = s.arms[VARIANCE], s.arms[CROSS]
-    unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], draw)
+    unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], draw, s.blocks)
     project(s, draw, score)
     if p.law == WHOLE_PRIOR:
         square_lengths(s, length)
@@ -326,7 +326,7 @@ def score_by_draw(p: Any, s: State) -> None:
 def score_by_odds(p: Any, s: State) -> None:
     """Thompson sampling of clicks: the log-odds of every arm under one drawn parameter."""
     score, draw, mode = s.arms[SCORE], s.vectors[STEP], s.vectors[CLICK_ODDS]
-    unwhiten(s, s.square[CLICK_FACTOR], s.vectors[NORMALS], draw)
+    unwhiten(s, s.square[CLICK_FACTOR], s.vectors[NORMALS], draw, s.blocks)
     for i in range(draw.size):
         draw[i] = mode[i] + p.scale * draw[i]
     project(s, draw, score)

@@ -418,6 +418,12 @@ class State(NamedTuple):
     arms: Floats  # (rows, k)
     counts: Ints  # (rows, k)
     run: Records  # (1,) of RUN
+    blocks: Part = None  # V may have blocks and a border, and no arm is one-hot: rounds bring their own arms
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats, Floats, Ints, Records]:
+        """What changes from round to round; the rest only says what is compiled."""
+        return self.actions, self.square, self.vectors, self.arms, self.counts, self.run
 
 
 LISTS = np.dtype(
@@ -665,7 +671,8 @@ def online_part(s: State) -> State:
     """The state of online rewards alone, where the log may have moved."""
     squares, vectors, arms = len(SQUARE_ROWS), len(VECTOR_ROWS), len(ARM_ROWS)
     rows = s.arms[arms : 2 * arms]
-    return State(s.actions, s.square[squares : 2 * squares], s.vectors[vectors:], rows, s.counts, s.run[1:])
+    square, vectors_behind = s.square[squares : 2 * squares], s.vectors[vectors:]
+    return State(s.actions, square, vectors_behind, rows, s.counts, s.run[1:], s.blocks)
 
 
 # Rounds that bring their arms have one more square: the sum of e x x' over lost rewards. What an explorer
@@ -699,6 +706,7 @@ def allocate_rounds(params: Records, gram: Floats, target: Floats, border: int =
         arms=np.zeros((2 * len(ARM_ROWS) + len(SHIFT_ARMS) if shifted else len(ARM_ROWS), 0)),
         counts=np.zeros((len(COUNT_ROWS), 0), dtype=np.int64),
         run=np.zeros(params.size, dtype=RUN),
+        blocks=1,
     )
     state.square[GRAM], state.vectors[TARGET], state.run["border"] = gram, target, border
     mark_blocks(state)

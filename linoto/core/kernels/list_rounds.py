@@ -592,7 +592,7 @@ def list_decide(params: Records, s: State, h: Lists, proposal: int, coin: Part) 
         return int(r.arm)
     r.proposal = proposal
     if p.explorer == THOMPSON:
-        unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], h.scratch[DRAW])
+        unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], h.scratch[DRAW], None)
     if is_whole(h):
         look_at_all(p, s, h)
         r.proposal = best(s.arms[SCORE]) if proposal < 0 else proposal
@@ -688,7 +688,7 @@ def list_observe(
     for level in range(2):
         combine_part(h.squares[level, 1], x, 0, d, image, 0, d)
         b.spreads[level] += max(dot(x, image), 0.0) * (1.0 + 1e-9) + unsure
-    gain, growth = learn(p, s, x, 0, d, mean, variance, reward)
+    gain, growth = learn(p, s, x, 0, d, mean, variance, reward, None)
     copy(s.vectors[STEP], h.steps[b.steps])
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
     s.arms[LOST, arm] += error

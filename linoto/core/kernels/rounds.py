@@ -630,7 +630,7 @@ def learn_row(p: Any, s: State, action: Floats, reward: float) -> float:
     join_blocks(s, first, last)
     begin, end = block_begin(s, first), block_end(s, first)
     whiten(factor, z, first, end)
-    _, growth = learn(p, s, x, begin, end, dot(s.vectors[THETA], x), dot(z, z), reward)
+    _, growth = learn(p, s, x, begin, end, dot(s.vectors[THETA], x), dot(z, z), reward, s.blocks)
     update_factor(factor, s.vectors[HALF], x, reward, first, end)
     return growth
 
@@ -742,7 +742,7 @@ def context_play(
         whitened = scratch[1, : d * k].reshape((d, k))
         cut_arms(actions[begin : ends[t]], table[PLACE], border, columns)
         counts = s.counts.reshape(-1)[: len(COUNT_ROWS) * k].reshape((len(COUNT_ROWS), k))
-        now = State(columns, s.square, s.vectors, table, counts, s.run)
+        now = State(columns, s.square, s.vectors, table, counts, s.run, s.blocks)
         look_at_arms(params, now, whitened, shift)
         proposal, practised = -1, weights[begin : ends[t]]
         if rails is not None:

@@ -121,13 +121,13 @@ def white_estimate(params: Records, s: State) -> None:
     factor, inverse, d = s.square[FACTOR], s.square[INVERSE], s.vectors.shape[1]
     unit, image = s.vectors[RESIDUE], s.vectors[REFINED]
     gather_sums(params[0], s)
-    unwhiten(s, factor, s.vectors[HALF], s.vectors[THETA])
+    unwhiten(s, factor, s.vectors[HALF], s.vectors[THETA], None)
     for i in range(d):
         unit[:] = 0.0
         unit[i] = 1.0
         whiten(factor, unit, i, d)
         combine(s.square[WHITE_INVERSE], unit, image)
-        unwhiten(s, factor, image, unit)
+        unwhiten(s, factor, image, unit, None)
         copy(unit, inverse[i])
     for i in range(d):
         for j in range(i):
