@@ -25,15 +25,16 @@ Sampling = tuple[Part, Part, Part]  # `shift`, `draws` and `chances` of kernels
 
 
 class Kind(NamedTuple):
-    """Of the features of arms, as far as kernels are compiled once more for another."""
+    """Of a state, as far as kernels are compiled once more for another."""
 
-    numbers: str = "float64"
+    numbers: str = "float64"  # of the features of arms
     writeable: bool = True
+    blocks: Part = None
 
     @classmethod
-    def of(cls, features: Floats) -> Kind:
-        """That of these."""
-        return cls(features.dtype.name, features.flags.writeable)
+    def of(cls, state: State) -> Kind:
+        """That of this one."""
+        return cls(state.actions.dtype.name, state.actions.flags.writeable, state.blocks)
 
 
 OWNED = Kind()
@@ -208,7 +209,7 @@ def tiny_problem(parts: Parts, kind: Kind = OWNED) -> tuple[Records, State]:
     params, features = np.zeros(2 if shifted else 1, dtype=kernels.PARAMS), np.ones((1, 1), kind.numbers)
     params["ridge"], features.flags.writeable = 1.0, kind.writeable
     state = kernels.allocate(np.ones((1, 1)), np.zeros(1, np.int64), np.zeros(1), shifted)
-    return params, state._replace(actions=features)
+    return params, state._replace(actions=features, blocks=kind.blocks)
 
 
 def tiny_lists(kind: Kind) -> tuple[Records, State, kernels.Lists]:

@@ -21,6 +21,7 @@ from linoto import (
     Recipe,
     Tolerance,
 )
+from linoto.core import kernels
 
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)
 MOVED = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0, shift=0.01)
@@ -82,3 +83,11 @@ def test_draws_that_are_made_together_choose_what_each_of_them_would_alone(name:
         assert driver.redrawn(question, chosen, draws) == alone
         assert len(set(alone)) > 1
     assert agent.snapshot() == before
+
+
+@pytest.mark.parametrize("make", [fixed_arms, in_rounds, with_a_recipe])
+def test_no_propensity_waits_for_the_compiler_once_an_agent_is_started(make: Any) -> None:
+    agent, asked = make(POLICIES["coin"])
+    compiled = set(kernels.redraw.signatures)  # type: ignore[attr-defined]
+    agent.propensity(0 if make is not with_a_recipe else "a", redraws=20, rng=3, **asked)
+    assert compiled == set(kernels.redraw.signatures)  # type: ignore[attr-defined]

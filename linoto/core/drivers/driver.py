@@ -307,7 +307,7 @@ class Driver(ABC, Generic[Q]):
     def warm_up_redraws(self) -> None:
         """Load (or compile) what propensities need."""
         if self.rule.needs_redraws:
-            warm_up_redraws(self.sampling, Kind.of(self.running.held.actions))
+            warm_up_redraws(self.sampling, Kind.of(self.running.held))
 
     def vouched_propensity(self, arm: int, proposal: int, asked: Q) -> float | None:
         """How likely this arm is where the share of control rounds depends on practice's draw."""

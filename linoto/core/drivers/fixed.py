@@ -70,7 +70,7 @@ class FixedArms(Driver[Bools | None]):
         self.looks_at_all, self.first_arms = False, ""
         self.listing = Listing(running, self.parts, is_possible=running.rails is None and not self.own)
         if not is_only_looking():
-            warm_up(self.parts, Kind.of(running.held.actions))
+            warm_up(self.parts, Kind.of(running.held))
             if self.judges_arms_alone:
                 warm_up(self.parts, OWNED)  # a copy of theirs
             self.warm_up_redraws()
@@ -422,7 +422,7 @@ class FixedArms(Driver[Bools | None]):
         rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
         coins.check_stays_safe(not running.stays_safe)
         running.tickets.offered.clear()
-        warm_up_loop(self.parts, Kind.of(running.held.actions))
+        warm_up_loop(self.parts, Kind.of(running.held))
         block = max(min(4096, MOST_DRAWN // running.held.vectors.shape[1]), 1)  # rounds drawn for at once
         for start in range(0, draws.size, block):
             stop = min(start + block, draws.size)

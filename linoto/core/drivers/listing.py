@@ -38,7 +38,7 @@ class Listing:
     @property
     def compiled_for(self) -> tuple[Part, Part, Kind]:
         """What these kernels are compiled once more for."""
-        return self.parts.coin, self.parts.ledger, Kind.of(self.running.held.actions)
+        return self.parts.coin, self.parts.ledger, Kind.of(self.running.held)
 
     def warm_up(self) -> None:
         """Load (or compile) what decisions will need, where they may go by lists."""
