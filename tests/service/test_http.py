@@ -64,6 +64,17 @@ def test_health_readiness_and_metrics(server: Server) -> None:
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8", "each once"
 
 
+def test_what_a_page_is_made_of_has_one_type_and_one_charset(server: Server) -> None:
+    for path, expected in {
+        "": "text/html; charset=utf-8",
+        "dashboard/style.css": "text/css; charset=utf-8",
+        "dashboard/main.js": "text/javascript; charset=utf-8",
+        "dashboard/icon.svg": "image/svg+xml",
+    }.items():
+        with urlopen(f"http://127.0.0.1:{server.port}/{path}") as answer:
+            assert answer.headers["content-type"] == expected
+
+
 def test_one_loop_says_whether_it_would_decide(server: Server) -> None:
     assert ask(server, "GET", "/v1/loops/loop/ready") == (200, {"loop": "loop", "mode": "live"})
     assert ask(server, "GET", "/v1/loops/none/ready")[0] == 404

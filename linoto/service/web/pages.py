@@ -13,10 +13,10 @@ from litestar.params import Parameter
 
 from linoto.service.errors import not_found
 
-TYPES = {
-    "html": "text/html; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
+TYPES = {  # the framework adds the charset to text
+    "html": "text/html",
+    "css": "text/css",
+    "js": "text/javascript",
     "svg": "image/svg+xml",
 }
 HEADERS = {
