@@ -111,7 +111,7 @@ def test_a_draw_solves_the_triangle_in_every_dimension(d: int) -> None:
         LinTS().start(arms, Offline(pulls=[3] * (d + 2), reward_sums=[1.0] * (d + 2)), rng=0).running.state
     )
     normals, draw = rng.standard_normal(d), np.empty(d)
-    from_python(explorers.unwhiten)(state, state.square[kernels.FACTOR], normals, draw)
+    from_python(explorers.unwhiten)(state, state.square[kernels.FACTOR], normals, draw, state.blocks)
     back = kernels.square_of(state, kernels.FACTOR) @ draw
     np.testing.assert_allclose(back, normals, rtol=1e-10, atol=1e-12)
 

@@ -163,8 +163,9 @@ def test_a_draw_has_the_covariance_of_the_estimate() -> None:
     _, agent = played(started(LinTS(scale=0.5), visits, True), visits)
     d, order = agent.d, agent.driver.order  # type: ignore[attr-defined]
     image, draw = np.empty((d, d)), from_python(explorers.unwhiten)
+    state = agent.running.state
     for place, normals in enumerate(np.eye(d)):
-        draw(agent.running.state, agent.running.state.square[kernels.FACTOR], normals, image[place])
+        draw(state, state.square[kernels.FACTOR], normals, image[place], state.blocks)
     image = order.outside(image).T
     np.testing.assert_allclose(image @ image.T @ agent.ellipsoid.V, np.eye(d), atol=1e-9)
 
