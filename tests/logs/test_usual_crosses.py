@@ -79,6 +79,7 @@ def test_who_asks_changes_which_arm_is_best() -> None:
 
 
 @pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.few(1)
 def test_neither_the_unit_nor_the_zero_of_rewards_decides(intercept: bool) -> None:
     for table, named, crossed in ((visits(), ["age"], True), (alike(), EIGHT, False)):
         for rewards in (table["click"], 0.01 * table["click"], 5000 + 100 * table["click"]):
