@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
         option = next((word.partition("=")[0] for word in reversed(before) if word.startswith("-")), "")
         for action in self._actions:
             repeated = isinstance(action, argparse._AppendAction) and action.nargs is None
-            if repeated and option in action.option_strings:
+            if repeated and option in action.option_strings and not others[0].startswith("-"):
                 return f": {option} takes one, so say {option} {others[0]} as well"
         return ""
 

@@ -140,6 +140,7 @@ def test_a_bad_row_writes_nothing_and_skipping_completes(
         (["log.parquet", "--reward-range", "1", "0"], 2, "--reward-range must be LO HI with LO < HI"),
         (["log.parquet", "--arm-efects"], 2, "did you mean '--arm-effects'?"),
         (["log.parquet", "--numeric", "a", "b", "c"], 2, "b c: --numeric takes one, so say --numeric b as"),
+        (["log.parquet", "--numeric", "a", "-s", "b"], 2, "arguments: -s b: did you mean '-h'?"),
         (["log.parquet", "--numeric=a", "b"], 2, "b: --numeric takes one, so say --numeric b as well"),
         (["none.parquet"], 1, "none.parquet must be a file or match some, got none"),
         (["log.parquet", "--reward", "shown"], 1, "'shown' must have one meaning, got item and reward"),
