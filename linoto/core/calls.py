@@ -32,14 +32,14 @@ class Calls:
 
     def look_at(self, params: Records, state: State) -> None:
         """Find the code for such a state; compile it where that is the first of its kind."""
-        kinds = tuple((array.dtype, array.ndim, array.flags.num) for array in (params, *state.arrays))
-        if (kinds, self.parts) not in ENTRIES:
-            ENTRIES[kinds, self.parts] = (
+        key = (kind_of(params), kind_of(state), self.parts)
+        if key not in ENTRIES:
+            ENTRIES[key] = (
                 entry_of(kernels.decide, params, state, -1, *self.parts),
                 entry_of(kernels.commit, params, state, 0, False, *self.books),
                 entry_of(kernels.observe, params, state, 0, False, 0.0, 0.0, False, *self.learning),
             )
-        self._decide, self._commit, self._observe = ENTRIES[kinds, self.parts]
+        self._decide, self._commit, self._observe = ENTRIES[key]
         self.known = state
 
     def decide(self, params: Records, state: State, proposal: int) -> int:
@@ -80,10 +80,9 @@ class RoundCalls:
 
     def look_at(self, params: Records, state: State) -> None:
         """Find the code for such a state; compile it where that is the first of its kind."""
-        kinds = tuple((array.dtype, array.ndim, array.flags.num) for array in (params, *state.arrays[1:]))
-        key, one = (kinds, self.coin, self.shift), np.zeros(1)
+        key = (kind_of(params), kind_of(state[1:]), self.coin, self.shift)
         if key not in ENTRIES:
-            parts, seen = (self.coin, self.shift), state._replace(actions=np.zeros((1, 1)))
+            parts, one, seen = (self.coin, self.shift), np.zeros(1), state._replace(actions=np.zeros((1, 1)))
             ENTRIES[key] = (
                 entry_of(kernels.context_decide, params, seen, np.zeros((1, 1)), one, 1, -1, *parts),
                 entry_of(kernels.context_commit, params, seen, one, one, False, self.coin),
@@ -113,6 +112,15 @@ class RoundCalls:
         if state.square is not self.known:
             self.look_at(params, state)
         self._observe(params, state, action, value, error, self.coin, self.shift)
+
+
+def kind_of(value: Any) -> Any:
+    """What values have in common for which numba compiles a kernel once."""
+    if isinstance(value, tuple):
+        return (type(value), *map(kind_of, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num
+    return type(value)
 
 
 def entry_of(kernel: Any, *args: Any) -> Entry:

@@ -31,6 +31,7 @@ REFUTED = 1e-6  # how often a right noise or range may be refused because of wha
 RADII = ("self_normalised", "hkz", "paper", "arms")
 ARM_RIDGE = 0.01  # of (noise / bound)^2: its bias is a tenth of the noise
 DESIGNS = ("fixed", "adaptive")
+NEAR = 1e-9  # part of a distance that makes no difference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +325,7 @@ class Ellipsoid:
     def least_length(self) -> float:
         """The length of the shortest parameter in the set, rounded down.
 
-        It is (V + m I)^-1 V center for the m at which the distance is the radius: bisection keeps m below it.
+        It is (V + I / t)^-1 V center for the t at which its distance from the center is the radius.
         """
         spectrum, axes = np.linalg.eigh(self.V)
         return least_length(spectrum, axes.T @ self.center, self.radius)
@@ -344,17 +345,18 @@ class Ellipsoid:
 
 
 def least_length(spectrum: Floats, parts: Floats, radius: float) -> float:
-    """The same of an ellipsoid in the axes of V: its eigenvalues (d,), rising, and its center (d,)."""
-    if sqrt(float(spectrum @ parts**2)) <= radius:
-        return 0.0
+    """The same of an ellipsoid in the axes of V: its eigenvalues (d,) and its center (d,).
 
-    def distance(m: float) -> float:
-        return sqrt(float(spectrum @ (parts * m / (spectrum + m)) ** 2))
-
-    low, high = 0.0, float(spectrum[-1])
-    while distance(high) < radius:
-        low, high = high, 2 * high
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if distance(middle) < radius else (low, middle)
-    return float(np.linalg.norm(parts * spectrum / (spectrum + high)))
+    1 / distance is a concave function of t that rises from t = 0, so Newton's steps never pass the t that is
+    looked for, but for rounding: that of a slightly longer distance, whose parameter is shorter.
+    """
+    if radius == 0.0:
+        return float(np.linalg.norm(parts))
+    weights, t = spectrum * (parts / (radius * (1.0 + NEAR))) ** 2, np.float64(0.0)
+    while True:
+        shrunk = 1.0 + spectrum * t
+        square = (weights / shrunk**2).sum()  # of the distance
+        beyond = np.sqrt(square) - 1.0
+        if not beyond > NEAR:  # nor where it is not a number
+            return float(np.linalg.norm(parts * spectrum * t / shrunk))
+        t += beyond * square / (weights * spectrum / shrunk**3).sum()

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.calls import kind_of
 from linoto.core.kernels import State
 from linoto.core.within import within
 
 SMALL = 100_000  # steps of an inner loop: about a second in plain Python, and compiling takes 20 or more
+COMPILED: set[tuple[Any, ...]] = set()  # kernels, with the kinds of arguments that they have code for
 LOOKING = ContextVar("LOOKING", default=False)
 
 
@@ -31,9 +33,20 @@ def run_once(kernel: Any, *args: Any, steps: int) -> Any:
 
     Both ways give the same bits; a kernel that is compiled already runs compiled.
     """
-    if not LOOKING.get() or steps > SMALL or tuple(map(kernel.typeof_pyval, args)) in kernel.overloads:
+    if not LOOKING.get() or steps > SMALL or is_compiled(kernel, args):
         return kernel(*args)
     return run_in_python(kernel, *args)
+
+
+def is_compiled(kernel: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a kernel has code for such arguments: numba takes a millisecond to say what they are."""
+    kinds = (kernel, *map(kind_of, args))
+    if kinds in COMPILED:
+        return True
+    if tuple(map(kernel.typeof_pyval, args)) not in kernel.overloads:
+        return False
+    COMPILED.add(kinds)
+    return True
 
 
 def run_in_python(kernel: Any, *args: Any) -> Any:

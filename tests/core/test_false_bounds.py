@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from linoto import Confidence, Gated, Guardrail, LinUCB, Moments, Offline, Tolerance
+from linoto.core.confidence import least_length
 from linoto.core.false_bounds import at_any_ridge, least_possible
 
 GATE = Tolerance(budget=60.0, evidence="model")
@@ -66,6 +68,31 @@ def test_a_true_bound_is_taken() -> None:
         assert least_possible(*summed, assumed(length)) == 0.0
         assert 0.5 * length < least_possible(*summed, assumed(length / 10)) <= length
         Gated(explorer=LinUCB(), gate=GATE, confidence=assumed(length)).start(log, rng=0)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])
+def test_the_shortest_parameter_lies_on_the_border(unit: float) -> None:
+    """Where the distance from the center is the radius; of one feature, it is the border itself."""
+    rng = np.random.default_rng(3)
+    for _ in range(100):
+        d = int(rng.integers(1, 8))
+        spectrum, center = np.sort(10.0 ** rng.uniform(-4, 6, d)), rng.standard_normal(d)
+        reach = float(np.sqrt(spectrum @ center**2))
+        radius = reach * float(rng.uniform(1e-6, 1.2))
+        least = least_length(spectrum, center * unit, radius * unit) / unit
+        if radius >= reach:
+            assert least == 0.0
+            continue
+
+        def distance(log_t: float) -> float:
+            away = center / (1.0 + spectrum * np.exp(log_t))  # noqa: B023 (called in this turn only)
+            return float(np.sqrt(spectrum @ away**2)) - radius  # noqa: B023
+
+        t = np.exp(brentq(distance, -60.0, 60.0, xtol=1e-13))
+        exact = float(np.linalg.norm(center * spectrum * t / (1.0 + spectrum * t)))
+        assert exact * (1 - 1e-5) <= least <= exact * (1 + 1e-12)
+        if d == 1:
+            assert least == pytest.approx(abs(center[0]) - radius / np.sqrt(spectrum[0]), rel=1e-5)
 
 
 def test_what_an_older_version_took_is_started_as_it_was() -> None:

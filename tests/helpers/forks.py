@@ -32,6 +32,7 @@ atexit.register(leave)  # first, so called last: a process that ends need not cl
 for name in sys.argv[1:]:
     import_module(name)
 
+from litestar import Litestar
 from linoto.cli import main
 from linoto.core.warm_up import warm_up_loop, warm_up_usual
 from linoto.service.server import run
@@ -39,6 +40,7 @@ from linoto.service.storage.places import place_of
 
 warm_up_usual()
 warm_up_loop()
+Litestar()  # which imports what its plugins need
 gc.freeze()  # else a child copies all of it when it looks for garbage
 for line in sys.stdin:
     request = json.loads(line)
@@ -69,14 +71,18 @@ for line in sys.stdin:
 """
 # What commands import when they need it. None of these starts a thread, which a fork would not have.
 OFTEN_NEEDED = (
+    "aiohttp",
     "duckdb",
     "jinja2",
+    "linoto.service.storage.postgres",
+    "litestar._kwargs",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
     "matplotlib.figure",
     "rich.progress",
     "rich.table",
     "scipy.special",
+    "uvicorn.lifespan.on",
 )
 
 
