@@ -18,6 +18,7 @@ from linoto.service.loops.records import (
     UNREADABLE,
     LeftOutError,
     apply_events,
+    check_tables,
     raise_wrong,
     read_spec,
     recover,
@@ -73,8 +74,7 @@ def prune(
             raise ValueError(f"there is no loop {loop!r}")
         for row in rows:
             try:
-                recover(reading, row)  # also what came after the cutoff: of a damaged loop nothing is deleted
-                base = base_at(reading, row, before)
+                base = sound_base(reading, row, before)
             except UNREADABLE as error:
                 wrong[row[1]] = why_unreadable(row[1], error)
                 yield f"{row[1]}: NOT PRUNED: {wrong[row[1]]}"
@@ -125,6 +125,18 @@ def prune_and_shrink(path: Place, *, before: float, now: float, loop: str | None
         yield f"{path}: {size / 1e6:.1f} MB are now {connection.size() / 1e6:.1f} MB"
     if failed is not None:
         raise failed
+
+
+def sound_base(connection: Connection, row: Row, before: float) -> Base | None:
+    """The same of a loop in which everything agrees, also after the cutoff: of others nothing is deleted."""
+    connection.begin()  # as of one moment
+    try:
+        recover(connection, row)
+        base = base_at(connection, row, before)
+        check_tables(connection, row[0], row[1])
+        return base
+    finally:
+        connection.rollback()
 
 
 def base_at(connection: Connection, row: Row, before: float) -> Base | None:

@@ -203,6 +203,20 @@ def test_a_loop_whose_snapshot_is_not_the_fold_of_its_events_is_not_pruned(tmp_p
     assert list(rebuild(path)) and list(check(path))
 
 
+def test_nor_is_one_whose_tables_are_not_what_its_events_say(tmp_path: Path) -> None:
+    """The events say what the tables should: they must not go first."""
+    path, clock = tmp_path / "x.sqlite", FakeClock()
+    with opened(path, clock=clock, snapshot_every=7) as service:
+        create(service, window=10.0)
+        play(service, clock)
+    execute(path, "UPDATE rewards SET reward = 0.25 WHERE number = (SELECT max(number) FROM rewards)")
+    before = rows(path)
+    for options in ({}, {"dry_run": True}):
+        with pytest.raises(ValueError, match=r"the table of rewards must say .* 0\.25"):
+            prune_before(path, 1030.0, **options)
+    assert rows(path) == before
+
+
 def sql_value(path: Path, statement: str) -> Any:
     connection = connect(path)
     value = connection.execute(statement).fetchone()[0]
