@@ -8,21 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import inf, log
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arm_changes import ArmChange
-from linoto.core.arrays import Ints, Records
-from linoto.core.features.recipe import Recipe
+from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.decisions import Decision
 from linoto.core.hints import amount, as_names, shortened_list
 from linoto.core.kernels import State
+
+if TYPE_CHECKING:
+    from linoto.core.features.recipe import Recipe
+
+
+def is_recipe(features: Any) -> TypeGuard[Recipe]:
+    """Whether features are made by a recipe. It is imported by who has one: arms that stay need none."""
+    from linoto.core.features.recipe import Recipe
+
+    return isinstance(features, Recipe)
 
 
 def recipe_of(features: Any) -> Recipe:
     """The recipe whose items come and go; refuses other features."""
-    if isinstance(features, Recipe):
+    if is_recipe(features):
         return features
     if features is None:
         raise ValueError("arms must come with each decision: this agent was started without features")
@@ -52,7 +62,7 @@ def removed_by(changes: Iterable[ArmChange[str]], before: float = inf) -> frozen
 def recipe_after(features: Any, changes: Iterable[ArmChange[str]]) -> Any:
     """The recipe that an agent began with, or has now, with all items that came since."""
     for change in changes:
-        if change.added and isinstance(features, Recipe) and change.added[0] not in features.item_places:
+        if change.added and is_recipe(features) and change.added[0] not in features.item_places:
             features = features.with_items(change.added, change.values or None)
     return features
 
@@ -65,6 +75,16 @@ def older_places(changes: Iterable[ArmChange[str]]) -> dict[int, Ints]:
             places = np.array(change.places)
             found = {d: places[before] for d, before in found.items()} | {places.size: places}
     return found
+
+
+def vectors_now(decision: Decision, older: dict[int, Ints], d: int) -> tuple[Floats, Floats]:
+    """What a decision plays and what practice does, with the features of now."""
+    places = older.get(len(decision.action or ()))
+    if places is None:
+        return decision.vectors(d)
+    longer = np.zeros((2, d))
+    longer[:, places] = decision.vectors(places.size)
+    return longer[0], longer[1]
 
 
 def grown(state: State, places: Ints, change: ArmChange[str], params: Records, border: int = 0) -> State:

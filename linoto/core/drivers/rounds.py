@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from math import sqrt
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,6 @@ from linoto.core.drivers.round_states import before_arms, can_be_ordered, know_l
 from linoto.core.explorers import View, ask_own
 from linoto.core.false_bounds import check_length, least_possible
 from linoto.core.features.moments import Moments, rows_of
-from linoto.core.features.recipe import Recipe
 from linoto.core.names import Names
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
@@ -56,6 +55,9 @@ from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.tickets import Ticket, play_of
 from linoto.core.validation import as_arm, as_floats
 from linoto.core.warm_up import Sampling, warm_up_context_loop, warm_up_contexts, warm_up_proposals
+
+if TYPE_CHECKING:
+    from linoto.core.features.recipe import Recipe
 
 
 class RoundArms(Driver[Round]):
@@ -542,13 +544,7 @@ class RoundArms(Driver[Round]):
         """What a decision plays and what practice does, with the features of now."""
         if self.known_vectors is not None and decision is self.known_vectors[0]:
             return self.known_vectors[1:]
-        places = self.places.get(len(decision.action or ()))
-        if places is None:
-            vectors = decision.vectors(self.d)
-        else:
-            longer = np.zeros((2, self.d))
-            longer[:, places] = decision.vectors(places.size)
-            vectors = longer[0], longer[1]
+        vectors = item_changes.vectors_now(decision, self.places, self.d)
         if self.order is None:
             return vectors
         return self.order.inside(vectors[0]), self.order.inside(vectors[1])

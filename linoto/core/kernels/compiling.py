@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from re import sub
@@ -11,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite.binding import parse_assembly
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 
@@ -91,6 +92,24 @@ class CodeCache(Cache):  # type: ignore[misc]
         """The code for these types, None where there is none."""
         with self._guard_against_spurious_io_errors():
             return self._load_overload(signature, target)
+
+
+class FoundLater:
+    """The cache of a kernel, looked for when it is first asked: most kernels are loaded as part of others."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    @cached_property
+    def found(self) -> Any:
+        """What was compiled before, or nothing where no folder can be written."""
+        try:
+            return CodeCache(self.function)
+        except RuntimeError:
+            return NullCache()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.found, name)
 
 
 class InnerCode(Code):  # type: ignore[misc]
@@ -175,8 +194,7 @@ def inlined(function: F) -> F:
 def cached(function: F, options: Any) -> F:
     """Compile when it is first called; what lies in the cache counts while no kernel has changed."""
     dispatcher: Any = numba.njit(**options)(function)
-    with suppress(RuntimeError):  # no folder can be written
-        dispatcher._cache = CodeCache(function)
+    dispatcher._cache = FoundLater(function)
     return cast(F, once_for_all_constants(dispatcher))
 
 
