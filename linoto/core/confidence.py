@@ -352,11 +352,13 @@ def least_length(spectrum: Floats, parts: Floats, radius: float) -> float:
     """
     if radius == 0.0:
         return float(np.linalg.norm(parts))
-    weights, t = spectrum * (parts / (radius * (1.0 + NEAR))) ** 2, np.float64(0.0)
+    longest = spectrum.max()
+    relative = spectrum / longest  # and t in parts of 1 / longest: no number gets too large
+    weights, t = relative * (parts * (np.sqrt(longest) / (radius * (1.0 + NEAR)))) ** 2, np.float64(0.0)
     while True:
-        shrunk = 1.0 + spectrum * t
+        shrunk = 1.0 + relative * t
         square = (weights / shrunk**2).sum()  # of the distance
         beyond = np.sqrt(square) - 1.0
         if not beyond > NEAR:  # nor where it is not a number
-            return float(np.linalg.norm(parts * spectrum * t / shrunk))
-        t += beyond * square / (weights * spectrum / shrunk**3).sum()
+            return float(np.linalg.norm(parts * (relative * t / shrunk)))
+        t += beyond * (square / (weights * relative / shrunk**3).sum())

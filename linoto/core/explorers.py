@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import log
 from typing import Any, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
@@ -19,6 +20,8 @@ from linoto.core.arrays import Bools, Floats
 from linoto.core.kernels import State
 from linoto.core.validation import as_arm, as_floats, as_generator
 
+FEW = 10  # times that an arm must come again for a share of draws to be believed
+TIMES = 4, 16, 64  # so many times the draws that were asked for are made until it does
 FADED = 0.9  # how little rewards weigh after one step of a discount, against before
 
 
@@ -63,7 +66,8 @@ class Odds:
     affordable: Bools  # (k,) of the allowed arms
     best_affordable: bool  # False: only the explorer's favourite is asked about
     chances: Floats  # (k,) of each to be proposed, by an explorer that states them
-    redrawn: Callable[[], Sequence[int]] | None  # the arms of fresh draws; None where none were asked for
+    redrawn: Callable[[int], Sequence[int]] | None  # the arms of fresh draws, so many times those that were
+    # asked for, or as many as there is time for; None where none were asked for
 
 
 def certain(odds: Odds, arm: int) -> float:
@@ -88,11 +92,25 @@ def uniform(odds: Odds, arm: int) -> float:
 
 
 def by_redrawing(odds: Odds, arm: int) -> float | None:
-    """The share of fresh draws, and of the one that decided, in which this arm is played."""
+    """The share of fresh draws, and of the one that decided, in which this arm is played.
+
+    Of an arm that was played and seldom comes again, FEW by how many draws that takes: a share of so few
+    draws would be too large. Of all draws the mean of 1 / propensity is 1 / chance in both cases, but for
+    chances that all the draws together do not reach (docs/evaluation.md).
+    """
     if odds.redrawn is None:
         return None
-    arms = [odds.played, *odds.redrawn()]
-    return sum(other == arm for other in arms) / len(arms)
+    fresh = odds.redrawn(1)
+    again = fresh.count(arm)
+    if arm != odds.played:
+        return again / (len(fresh) + 1)
+    for times in TIMES if again < FEW else ():
+        fresh = odds.redrawn(times)
+        again = fresh.count(arm)
+        if again >= FEW:
+            places = (place for place, other in enumerate(fresh, 1) if other == arm)
+            return FEW / next(islice(places, FEW - 1, None))
+    return (again + 1) / (len(fresh) + 1)
 
 
 def unknown(odds: Odds, arm: int) -> None:

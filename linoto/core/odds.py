@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Any
+from functools import partial
+from typing import Any, Generic
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from linoto.core.decisions import Decision
 from linoto.core.drivers.driver import Driver, Q
 from linoto.core.explorers import Odds, redraws_for
 
-Redraw = Callable[[str], list[int]] | None  # what fresh draws would have proposed, or played
+Redraw = Callable[[str, int], list[int]] | None  # what fresh draws would have proposed, or played
+MOST_WORK = 50_000_000  # multiplications of all draws: some thirty milliseconds
 
 
 def propensity(
@@ -27,7 +28,7 @@ def propensity(
     decided: Decision | None = None,
 ) -> float | None:
     """How likely `decide`, or `guard` of the proposal, plays this arm now; None where nobody can say."""
-    redraw = redraws_of(driver, asked, redraws, rng) if redraws else None
+    redraw = Redraws(driver, asked, redraws, rng) if redraws else None
     if decided is not None and decided.control_share is not None:  # else the room is no longer what it was
         return by_coin(driver, arm, asked, decided, proposal is not None, redraw)
     decision = driver.peek(proposal, asked)
@@ -93,8 +94,22 @@ def odds_of_proposals(driver: Driver[Q], asked: Q, proposal: int, redraw: Redraw
     )
 
 
-def redraws_of(driver: Driver[Q], asked: Q, redraws: int, rng: Any) -> Callable[[str], list[int]]:
+class Redraws(Generic[Q]):
     """Fresh draws of the explorer, made when they are first asked for."""
-    generator = redraws_for(rng, driver.running.state)
-    d = driver.running.held.vectors.shape[1]
-    return cache(lambda chosen: driver.redrawn(asked, chosen, generator.standard_normal((redraws, d))))
+
+    def __init__(self, driver: Driver[Q], asked: Q, redraws: int, rng: Any) -> None:
+        self.driver, self.asked, self.redraws = driver, asked, redraws
+        self.generator = redraws_for(rng, driver.running.state)
+        k, self.d = driver.running.held.arms.shape[1], driver.running.held.vectors.shape[1]
+        work = self.d * (k + self.d)
+        self.most = redraws if driver.limits_proposals else max(redraws, MOST_WORK // work)
+        self.drawn: dict[str, list[int]] = {"arm": [], "proposal": []}
+
+    def __call__(self, chosen: str, times: int) -> list[int]:
+        """What so many times the draws that were asked for choose; of fewer where they would take long."""
+        drawn = self.drawn[chosen]
+        more = min(times * self.redraws, self.most) - len(drawn)
+        if more > 0:
+            normals = self.generator.standard_normal((more, self.d))
+            drawn += self.driver.redrawn(self.asked, chosen, normals)
+        return drawn

@@ -43,6 +43,7 @@ def rounded_up(value: float, digits: int = 3) -> float:
 
 def as_floats(name: str, value: Any, ndim: int) -> Floats:
     """An owned, contiguous float64 array with finite entries, or a ValueError that names the argument."""
+    check_real(name, value)
     try:
         array = np.array(value, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError):
@@ -53,6 +54,16 @@ def as_floats(name: str, value: Any, ndim: int) -> Floats:
         where = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(f"{name} must be finite, got {array[tuple(where)]} at {where}")
     return array
+
+
+def check_real(name: str, value: Any) -> None:
+    """Refuse what NumPy would take half of: numbers behind a mask, and those with an imaginary part."""
+    if not isinstance(value, np.ndarray):
+        return
+    if value.dtype.kind == "c":
+        raise ValueError(f"{name} must be real numbers, got complex ones")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"{name} must have no missing numbers, got some behind a mask")
 
 
 def as_counts(name: str, value: Any) -> Ints:

@@ -90,7 +90,7 @@ def all_kernels() -> Iterator[Any]:
     """Every kernel of the files that are loaded."""
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{kernels.__name__}."):
-            yield from vars(module).values()
+            yield from list(vars(module).values())  # another thread may be importing it
 
 
 def any_compiled(functions: Iterable[Any]) -> bool:

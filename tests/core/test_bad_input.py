@@ -235,6 +235,26 @@ CASES: dict[str, Case] = {
         lambda: logged_pulls(bandit(), m=0, arms=1, rng=RNG),
         "m must be a whole number >= 1, got 0",
     ),
+    # what NumPy would take half of
+    "rewards behind a mask": (
+        lambda: Offline.from_rows([0, 0], np.ma.masked_array([1.0, 9.0], mask=[0, 1]), k=1),
+        "rewards must have no missing numbers, got some behind a mask",
+    ),
+    "complex arms of a round": (
+        lambda: LinTS().start(None, d=2, rng=0).decide(actions=np.eye(2) + 5j),
+        "actions must be real numbers, got complex ones",
+    ),
+    "arms of a round behind a mask": (
+        lambda: LinTS().start(None, d=2, rng=0).decide(actions=np.ma.masked_array(np.eye(2), mask=True)),
+        "actions must have no missing numbers, got some behind a mask",
+    ),
+    **{
+        f"plays of {len(plays)} arms": (
+            lambda plays=plays: started(LinOtO()).next_mixture_arm(plays),
+            f"plays must have 6 entries, got {len(plays)}",
+        )  # type: ignore[misc]
+        for plays in ([], [1], [5] * 7)
+    },
     # simulations
     **{
         f"horizon {bad!r}": (

@@ -391,6 +391,15 @@ def test_an_agent_that_is_read_back_has_the_same_parameters_whatever_its_log_kno
     assert restore(guard.snapshot())._params == guard._params
 
 
+@pytest.mark.parametrize("policy", [LinOtO, LinUCB, Greedy, LinLCB, LinTS])
+def test_an_agent_that_is_read_back_has_the_same_certificate(policy: Any) -> None:
+    rng = np.random.default_rng(5)
+    log = Offline.from_rows(rng.integers(0, 4, 300), (rng.random(300) < 0.3).astype(float), k=4)
+    clicks = Confidence(noise="bounded", reward_range=(0, 1))
+    agent = policy(confidence=clicks).start(np.eye(4), log, rng=0)
+    assert restore(agent.snapshot()).certificate == agent.certificate
+
+
 class Answering:
     """An explorer of somebody else, which has a `to_dict` of its own for something else."""
 

@@ -670,6 +670,8 @@ class FixedArms(Driver[Bools | None]):
         left = held.counts[kernels.PRACTICE_PULLS]
         logged = left if changed else pulls_of(held, self.running.resting)
         mixed = self.mixture_plays if plays is None else as_counts("plays", plays)
+        if mixed.size != self.k:
+            raise ValueError(f"plays must have {self.k} entries, got {mixed.size}")
         return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
 
     @property
@@ -782,9 +784,9 @@ class FixedArms(Driver[Bools | None]):
         params = self.running.params[0]
         header: dict[str, Any] = {"agent": "linear", "names": as_stored(self.names)}
         arrays = lasting_arrays(state, rows_left_out(state, params, self.gate, self.rule, own=self.own))
-        squares = self.reward_squares
-        if squares is not None and (params["estimates_noise"] or self.gate.reads_squares):
-            arrays["reward_squares"] = squares  # else nothing reads them
+        squares, in_range = self.reward_squares, self.confidence.noise == "bounded"
+        if squares is not None and (params["estimates_noise"] or self.gate.reads_squares or in_range):
+            arrays["reward_squares"] = squares  # else nothing reads them; in a range, a certificate does
             header |= {"by_squares": True} if self.gate.reads_squares else {}
         return header, arrays
 

@@ -154,7 +154,9 @@ def as_round(
     order: Order | None = None,
 ) -> Round:
     """Check the arms (k, d) of a round, and what practice does in it; `split`: where few features may do."""
-    arms = np.asarray(actions, dtype=np.float64) if isinstance(actions, np.ndarray) else as_rows(actions)
+    if type(actions) is not np.ndarray or actions.dtype.kind not in "fiu":
+        actions = as_rows(actions)
+    arms = np.asarray(actions, dtype=np.float64)
     if arms.ndim != 2 or arms.shape[1] != d or not len(arms):
         raise ValueError(f"actions must have shape (k, {d}) with k >= 1, got {arms.shape}")
     known = as_names(names, len(arms))
