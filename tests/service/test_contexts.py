@@ -95,6 +95,8 @@ def test_a_lost_reward_and_an_expired_one_are_learnt_from_as_such(any_place: Pla
         agent = service.loops.get("loop").agent
         assert (agent.rounds, agent.rewards, agent.awaited) == (8, 8, 0)
         assert agent.running.run["lost_sum"] > 0
+        shown = [(arm.mean, arm.lcb, arm.ucb) for arm in arm_views(service.loops.get("loop"))]
+        assert set(shown) == {(None, None, None)}, "nobody knows what they earned"
         assert len(set(digests(service))) == 1
 
 

@@ -12,6 +12,7 @@ import linoto
 from linoto.service.loops import views
 from linoto.service.loops.events import SettingsChanged
 from linoto.service.loops.lift import FEWEST, Lift
+from linoto.service.loops.means import Earned
 from linoto.service.loops.state import RewardTotals
 
 UNIT = (0.0, 1.0)
@@ -85,7 +86,7 @@ def test_four_equal_rewards_leave_everything_open(limits: Any) -> None:
     for in_control in (True, False, True, False):
         lift.add(1.0, chance=0.5, in_control=in_control, start=0.5, limits=limits)
         totals.add(1.0, default=False)
-    interval, shown = lift.interval(limits), views.group_view(totals, limits)
+    interval, shown = lift.interval(limits), views.group_view(Earned(totals, limits))
     assert lift.value == 0.0
     if limits is None:
         assert interval is None and shown.lower is None and FEWEST > 4
@@ -122,5 +123,5 @@ def test_the_interval_of_a_rare_click_is_never_a_point() -> None:
     totals = RewardTotals()
     for _ in range(300):
         totals.add(0.0, default=False)
-    shown = views.group_view(totals, UNIT)
+    shown = views.group_view(Earned(totals, UNIT))
     assert shown.lower == 0.0 and shown.upper is not None and 0.01 < shown.upper < 0.05

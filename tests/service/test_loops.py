@@ -23,6 +23,7 @@ from linoto.service.loops import views
 from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.history import MOST_POINTS
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.means import Earned
 from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import Arm, LogStatistics
 from linoto.service.loops.starting import start_agent
@@ -384,7 +385,7 @@ def test_a_mean_far_from_zero_has_the_normal_interval_of_its_spread() -> None:
     totals, rewards = RewardTotals(), np.random.default_rng(0).normal(1e9, 1.0, 400)
     for value in rewards.tolist():
         totals.add(value, default=False)
-    shown = views.group_view(totals, None)
+    shown = views.group_view(Earned(totals, None))
     assert shown.mean == pytest.approx(rewards.mean(), rel=1e-12)
     assert shown.lower is not None and shown.upper is not None
     assert (shown.upper - shown.lower) / 2 == pytest.approx(1.96 * rewards.std(ddof=1) / 20, rel=1e-6)

@@ -14,11 +14,11 @@ from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.codec import finite
 from linoto.service.loops.lift import Limits
-from linoto.service.loops.limits import Sum, mean_intervals
+from linoto.service.loops.limits import mean_interval_of
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.means import Earned, know_intervals
 from linoto.service.loops.spec import LoopAgent
 from linoto.service.loops.state import RewardTotals
-from linoto.service.loops.views import know_intervals, mean_interval
 
 
 class MetricMean(Struct):
@@ -57,7 +57,7 @@ class MetricNumbers(NamedTuple):
 
 def metrics_of_arms(metrics: list[MetricNumbers], arms: list[int]) -> Iterator[dict[str, MetricMean]]:
     """What each of these arms had of every guardrail."""
-    known = [(each.totals[arm], each.limits) for each in metrics for arm in arms if arm in each.totals]
+    known = [Earned(each.totals[arm], each.limits) for each in metrics for arm in arms if arm in each.totals]
     know_intervals(known)
     for arm in arms:
         yield {
@@ -67,7 +67,7 @@ def metrics_of_arms(metrics: list[MetricNumbers], arms: list[int]) -> Iterator[d
 
 def metric_mean(totals: RewardTotals, limits: Limits) -> MetricMean:
     """The mean of some values, with its interval."""
-    return MetricMean(totals.closed, totals.mean, *(mean_interval(totals, limits) or (None, None)))
+    return MetricMean(totals.closed, totals.mean, *(Earned(totals, limits).interval or (None, None)))
 
 
 class ArmNumbers(NamedTuple):
@@ -106,8 +106,7 @@ class ItemNumbers(NamedTuple):
     """The same in a loop with contexts, where an arm has no mean reward of its own, only its plays have."""
 
     names: Sequence[str]
-    totals: list[RewardTotals]
-    limits: Limits | None
+    earned: list[Earned]
     removed: frozenset[int]
     metrics: list[MetricNumbers]
     limit: int | None
@@ -116,20 +115,21 @@ class ItemNumbers(NamedTuple):
         """Every item, in the order of the loop; or the most played ones first, and removed ones last."""
         order = list(range(len(self.names)))
         if self.limit is not None:
-            order = sorted(order, key=lambda i: (i in self.removed, -self.totals[i].plays))[: self.limit]
-        know_intervals((self.totals[i], self.limits) for i in order)
+            plays = [earned.totals.plays for earned in self.earned]
+            order = sorted(order, key=lambda i: (i in self.removed, -plays[i]))[: self.limit]
+        know_intervals(self.earned[i] for i in order)
         return [self.row(*each) for each in zip(order, metrics_of_arms(self.metrics, order), strict=True)]
 
     def row(self, i: int, metrics: dict[str, MetricMean]) -> ArmView:
         """One item."""
-        totals = self.totals[i]
-        lower, upper = mean_interval(totals, self.limits) or (None, None)
+        earned, totals = self.earned[i], self.earned[i].totals
+        lower, upper = earned.interval or (None, None)
         return ArmView(
             name=self.names[i],
             plays=totals.plays,
             pending=totals.plays - totals.closed,
             logged=None,
-            mean=totals.mean if totals.closed else None,
+            mean=earned.mean,
             lcb=lower,
             ucb=upper,
             present=i not in self.removed,
@@ -147,8 +147,8 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
         for name, kept in loop.state.metrics.items()
     ]
     if loop.state.items:
-        totals = [replace(totals) for totals in loop.state.items]
-        return ItemNumbers(loop.names, totals, loop.limits, loop.arms.removed(), metrics, limit)
+        earned = [Earned.by(loop, replace(totals)) for totals in loop.state.items]
+        return ItemNumbers(loop.names, earned, loop.arms.removed(), metrics, limit)
     agent, since, plays = loop.agent, loop.state.since_drift, np.array(loop.state.plays)
     logged, present, arms = agent.offline.pulls, agent.present, np.arange(plays.size)
     if limit is not None:
@@ -195,20 +195,14 @@ def means_since(loop: Loop, since: dict[int, RewardTotals]) -> Floats:
     An interval needs a range of rewards: few plays of each arm are no ground for a normal one.
     """
     found = means, lower, upper = np.full((3, len(loop.names)), np.nan)
-    known = {arm: (rewards, n, squares) for arm, (n, rewards, squares) in earned_by(loop, since) if n}
-    for arm, (rewards, n, _) in known.items():
-        means[arm] = rewards / n
-    if loop.limits is not None and known:
-        ends = mean_intervals([Sum(*each, loop.limits) for each in known.values()])
-        lower[list(known)], upper[list(known)] = np.array(ends).T
+    by_arm = {arm: Earned.by(loop, totals) for arm, totals in since.items()}
+    ends = {arm: earned.sums for arm, earned in by_arm.items()}
+    known = mean_interval_of.know(each for sums in ends.values() for each in sums or ())
+    for arm, earned in by_arm.items():
+        means[arm] = np.nan if earned.mean is None else earned.mean
+        if sums := ends[arm]:
+            lower[arm], upper[arm] = known[sums[0]][0], known[sums[1]][1]
     return np.array(found)
-
-
-def earned_by(loop: Loop, since: dict[int, RewardTotals]) -> Iterator[tuple[int, tuple[int, float, float]]]:
-    """How many rewards of each arm are known, their sum, and that of their squares."""
-    for arm, totals in since.items():
-        n, rewards = loop.watch.known(totals)
-        yield arm, (n, rewards, totals.squares - (totals.closed - n) * loop.spec.default_reward**2)
 
 
 def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import sqrt
 from typing import Any
 
 from msgspec import Struct
@@ -13,9 +11,10 @@ from linoto.core.coins import SEEDED
 from linoto.core.hints import counted
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
-from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
-from linoto.service.loops.limits import Sum, alarm_value_of, mean_interval_of
+from linoto.service.loops.lift import LEVEL
+from linoto.service.loops.limits import alarm_value_of
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.means import Earned, know_intervals
 from linoto.service.loops.metric_views import (
     LiftView,
     MetricView,
@@ -28,7 +27,7 @@ from linoto.service.loops.operations import Damage
 from linoto.service.loops.readings import in_order, lift_of
 from linoto.service.loops.restores import restores_of
 from linoto.service.loops.rooms import loss_and_left, room_now, standing
-from linoto.service.loops.state import ArmsChange, Epoch, RewardTotals
+from linoto.service.loops.state import ArmsChange, Epoch
 from linoto.service.loops.sums import (
     alarm_below,
     alarm_line,
@@ -47,9 +46,10 @@ class GroupView(Struct):
     plays: int
     closed: int
     defaults: int
-    rewards: float
-    mean: float | None
-    lower: float | None  # of an interval for the mean; None where there are too few rewards to say
+    lost: int  # of the closed ones: nobody knows their reward
+    rewards: float  # summed, in which a lost one counts as the default
+    mean: float | None  # of the rewards that are known; None where none is
+    lower: float | None  # of an interval for the mean of all, lost ones at both ends; None: too few to say
     upper: float | None
     level: float  # its probability: at any time where rewards have a range, otherwise as a normal interval
 
@@ -177,31 +177,19 @@ class Report(Struct):
     lift: LiftView
 
 
-def group_view(totals: RewardTotals, limits: Limits | None) -> GroupView:
-    """Totals with their mean; `limits` is the range of rewards, where it is known."""
-    n = totals.closed
-    lower, upper = mean_interval(totals, limits) or (None, None)
-    mean = totals.mean if n else None
-    return GroupView(totals.plays, n, totals.defaults, totals.rewards, mean, lower, upper, LEVEL)
-
-
-def mean_interval(totals: RewardTotals, limits: Limits | None) -> Limits | None:
-    """Where the mean of these decisions lies: at any time, or without a range a normal one; None: too few."""
-    n = totals.closed
-    if limits is not None:
-        return mean_interval_of(Sum(totals.rewards, n, totals.squares, limits)) if n else None
-    if n < FEWEST:
-        return None
-    away = NORMAL * sqrt(totals.spread / (n - 1) / n)
-    return totals.mean - away, totals.mean + away
-
-
-def know_intervals(many: Iterable[tuple[RewardTotals, Limits | None]]) -> None:
-    """Compute together what `mean_interval` will be asked for."""
-    mean_interval_of.know(
-        Sum(totals.rewards, totals.closed, totals.squares, limits)
-        for totals, limits in many
-        if limits is not None and totals.closed
+def group_view(earned: Earned) -> GroupView:
+    """What a group has earned, with its mean and where that lies."""
+    totals, (lower, upper) = earned.totals, earned.interval or (None, None)
+    return GroupView(
+        plays=totals.plays,
+        closed=totals.closed,
+        defaults=totals.defaults,
+        lost=earned.lost,
+        rewards=totals.rewards,
+        mean=earned.mean,
+        lower=lower,
+        upper=upper,
+        level=LEVEL,
     )
 
 
@@ -270,7 +258,7 @@ def earnings_of(loop: Loop) -> dict[str, Any]:
         "gain": gain(loop, counted.closed, counted.rewards, loop.lost),
         "gain_lower": lower,
         "gain_upper": upper,
-        "groups": {group: group_view(state.groups[group], loop.limits) for group in GROUPS},
+        "groups": {group: group_view(Earned.by(loop, state.groups[group])) for group in GROUPS},
         "practice": practice_view(loop),
         "metrics": metric_views(loop),
     }
@@ -311,7 +299,7 @@ def watch_of(loop: Loop) -> dict[str, Any]:
 
 def loop_views(loops: list[Loop]) -> list[LoopView]:
     """The numbers of many loops; what is slow in them is computed for all of them together."""
-    know_intervals((totals, loop.limits) for loop in loops for totals in loop.state.groups.values())
+    know_intervals(Earned.by(loop, totals) for loop in loops for totals in loop.state.groups.values())
     alarm_value_of.know(line for line in map(alarm_line, loops) if line is not None)
     return [loop_view(loop) for loop in loops]
 
