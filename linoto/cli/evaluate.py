@@ -148,7 +148,7 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
 
         log = source_name(source_of(arguments))  # without a password
         facts = {"log": log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments, policy)}
-        facts["every_propensity_is_1"] = rows.all_certain
+        facts |= {"every_propensity_is_1": rows.all_certain, "notes": rows.notes}
         print(json.dumps({**facts, "estimates": [found.to_dict() for found in estimates]}))
         return
     print_tables(estimates)
@@ -425,6 +425,7 @@ def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple
     worst = max(estimates, key=lambda found: found.unseen)
     if worst.unseen > 0:
         notes.append(("not seen", f"{worst.unseen:.1%} of the target is on arms that no row shows"))
+    notes += [("note", note) for note in rows.notes]
     return [*notes, *odd_weights(estimates), *features_of(rows.recipe)]
 
 

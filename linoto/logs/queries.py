@@ -504,6 +504,12 @@ def copy_some_rows(
         copy_rows(connection, query, copy)
 
 
+def count_of_value(connection: Connection, file: StagedFile, column: str, value: str) -> int:
+    """How many rows have this text in a column."""
+    statement = f"SELECT count(*) FROM {scan(file.path)} WHERE {text_sql(quoted(column))} = {literal(value)}"
+    return int(fetch_tuples(connection, file, statement)[0][0])
+
+
 def fetch_table(connection: Connection, file: StagedFile, names: Sequence[str], id: str) -> list[list[Any]]:
     """The values of these columns, each in the order of rows; ids as the ids of arms are written."""
     columns = (id_sql(file.types[name], quoted(name)) if name == id else quoted(name) for name in names)

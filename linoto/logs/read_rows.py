@@ -77,7 +77,7 @@ def read_rows(
     columns = asked.complete(named)
     for metric in metrics:
         check_metric(metric, columns)
-    with open_rows(source, columns, where) as (connection, files, _):
+    with open_rows(source, columns, where) as (connection, files, notes):
         known = asked.listed(arms)
         if known is None:
             place = source_name(source)
@@ -96,6 +96,7 @@ def read_rows(
         candidates=values.get("candidates"),
         metrics={name: as_values(values[f"m{place}"]) for place, name in enumerate(columns.metrics)},
         left_out=sum(file.rows + file.rejected for file in files) - len(values["arm"]),
+        notes=notes,
     )
     return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
 

@@ -50,6 +50,7 @@ class Rows:
     context: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)  # (n,) each column of the recipe
     candidates: Bools | None = None  # (n, k) what could be played; None: every arm
     left_out: int = 0  # bad rows of the source, which are not among these
+    notes: tuple[str, ...] = ()  # what was noticed while reading
     metrics: Mapping[str, Floats] = field(default_factory=dict)  # (n,) besides the reward; NaN: no value
 
     def __post_init__(self) -> None:

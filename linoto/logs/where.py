@@ -1,4 +1,4 @@
-"""Some rows of a log: comparisons of columns with fixed values, joined by "and"."""
+"""Some rows of a log: comparisons of columns with fixed values, joined by "and"; and what is told of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from linoto.core.cells import TRUTH_WORDS, text_of
+from linoto.core.hints import counted
 from linoto.logs.notation import PLAIN, Notation
-from linoto.logs.queries import Columns, Comparison, copy_some_rows, first_incomparable
+from linoto.logs.queries import Columns, Comparison, copy_some_rows, count_of_value, first_incomparable
 from linoto.logs.tables import (
     Connection,
     StagedFile,
@@ -108,7 +109,7 @@ def open_rows(
     extra = {f"{comparison.column!r} in where": comparison.column for comparison in asked}
     with open_source(source, columns.given() | extra) as (connection, files), TemporaryDirectory() as folder:
         if not asked:
-            yield connection, files, ()
+            yield connection, files, lost_notes(connection, files, columns)
             return
         kept = [
             keep_rows(connection, file, columns, asked, Path(folder) / f"{number}.parquet")
@@ -117,7 +118,8 @@ def open_rows(
         left, all_rows = (sum(file.rows for file in some) for some in (kept, files))
         if not left:
             raise ValueError(f"where must leave a row of {source_name(source)}, got none by {where}")
-        yield connection, kept, (f"where {where} kept {left:,} of {all_rows:,} rows",)
+        note = f"where {where} kept {left:,} of {all_rows:,} rows"
+        yield connection, kept, (note, *lost_notes(connection, kept, columns))
 
 
 def keep_rows(
@@ -128,6 +130,8 @@ def keep_rows(
         check_type(comparison, file)
         refuse_incomparable(connection, file, comparison, columns.notation)
     needed = list(dict.fromkeys(columns.given().values()))
+    if (origin := origin_in(file, columns)) is not None:
+        needed.append(origin)
     copy_some_rows(connection, file, needed, asked, columns.notation, copy)
     kept = inspect_parquet(connection, copy, file.name, file.kind, columns.given())
     return kept._replace(rejected=file.rejected, first_rejected=file.first_rejected, counted=file.counted)
@@ -144,3 +148,23 @@ def refuse_incomparable(
             f"{file.name}, row {row + 1}, column {comparison.column!r}: must be "
             f"{KINDS[type(comparison.value)]} to be compared in where, got {given!r}"
         )
+
+
+# -- rewards that never came ------------------------------------------------------------------------------
+
+
+def origin_in(file: StagedFile, columns: Columns) -> str | None:
+    """The column in which an export of the service says where a reward is from, if a file has it."""
+    read = {name.lower() for name in columns.given().values()}
+    name = "decision_origin" if "origin" in read else "origin"  # as the export calls it beside such a field
+    return name if name not in read and is_text(file.types.get(name, "")) else None
+
+
+def lost_notes(connection: Connection, files: Sequence[StagedFile], columns: Columns) -> tuple[str, ...]:
+    """That some rewards never came, and only the default stands in their place."""
+    named = [(file, origin) for file in files if (origin := origin_in(file, columns)) is not None]
+    lost = sum(count_of_value(connection, file, origin, "default") for file, origin in named)
+    if not lost:
+        return ()
+    told = f"the reward of {counted(lost, 'row')} never came, and counts as the default"
+    return (f"{told}: if it was lost, leave them out by --where \"{named[0][1]} = 'reported'\"",)

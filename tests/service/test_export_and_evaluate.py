@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.loops import decide, reward
-from helpers.service_process import TOLERANT, create, opened
+from helpers.service_process import TOLERANT, FakeClock, close_due, create, opened
 
 import linoto
 from linoto.cli import main
@@ -22,13 +23,17 @@ DRAWING = linoto.Gated(
 )
 
 
-def exported(folder: Path, policy: Any, rounds: int, **settings: Any) -> Path:
-    rng, file = np.random.default_rng(5), folder / "played.parquet"
-    with opened(folder / "x.sqlite") as service:
-        create(service, policy=policy, **settings)
-        for _ in range(rounds):
+def exported(folder: Path, policy: Any, rounds: int, lost: int = 0, **settings: Any) -> Path:
+    """The file of a loop of which the last `lost` rewards never came."""
+    rng, file, clock = np.random.default_rng(5), folder / "played.parquet", FakeClock()
+    with opened(folder / "x.sqlite", clock=clock) as service:
+        create(service, policy=policy, window=10.0, **settings)
+        for number in range(rounds):
             made = decide(service)
-            reward(service, made.decision_id, float(rng.random() < MEANS[made.arm]))
+            if number < rounds - lost:
+                reward(service, made.decision_id, float(rng.random() < MEANS[made.arm]))
+        clock.now += 10.0
+        assert close_due(service) == lost
         pieces = parquet(service.store, service.loops.get("loop"), pending=False)
         file.write_bytes(b"".join(pieces))
     (folder / "arms.csv").write_text("id\na\nb\nc\n")
@@ -72,3 +77,43 @@ def test_a_deterministic_rule_closes_no_circle_and_the_command_says_so(
     file = exported(tmp_path, TOLERANT, 10)
     assert main(evaluated(tmp_path, file, "a")) == 0
     assert "every propensity is 1: only what was logged" in " ".join(capsys.readouterr().out.split())
+
+
+REPORTED = "origin = 'reported'"
+
+
+def lost_in(notes: Any) -> list[str]:
+    return [note for note in notes if "never came" in note]
+
+
+def test_rewards_that_never_came_are_told_of_where_an_export_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = exported(tmp_path, DRAWING, 90, lost=30)
+    (note,) = lost_in(linoto.read_log(file, item="action", reward="reward").notes)
+    assert note.startswith("the reward of 30 rows never came, and counts as the default")
+    assert f'--where "{REPORTED}"' in note
+    some = linoto.read_log(file, item="action", reward="reward", where="action != 'c'")
+    table = pq.read_table(file).to_pylist()
+    kept = sum(row["action"] != "c" and row["origin"] == "default" for row in table)
+    assert 1 < kept < 30 and f"the reward of {kept} rows" in lost_in(some.notes)[0]
+    assert lost_in(linoto.read_log(file, item="action", reward="reward", where=REPORTED).notes) == []
+    for words, told in (((), [note]), (("--where", REPORTED), [])):
+        assert main(evaluated(tmp_path, file, "a", "--json", *words)) == 0
+        assert lost_in(json.loads(capsys.readouterr().out)["notes"]) == told
+        audit = ["audit", str(file), "--item", "action", "--reward", "reward", *words]
+        for command in (evaluated(tmp_path, file, "a", *words), audit):
+            assert main(command) in (0, 1)
+            assert (note in " ".join(capsys.readouterr().out.split())) == bool(told)
+
+
+def test_a_field_called_origin_is_not_taken_for_where_a_reward_is_from(tmp_path: Path) -> None:
+    """Beside it the export calls its own column decision_origin."""
+    columns: dict[str, Any] = {"action": ["a", "b"] * 20, "reward": [0.0, 1.0, 1.0, 0.0] * 10}
+    columns["origin"] = (["default"] * 2 + ["mail"] * 2) * 10
+    asked: dict[str, Any] = {"item": "action", "reward": "reward", "categories": ["origin"]}
+    for more, told in (({}, 0), ({"decision_origin": ["reported", "default"] * 20}, 1)):
+        pq.write_table(pa.table(columns | more), tmp_path / "log.parquet")
+        for where in (None, "action != 'c'"):
+            notes = lost_in(linoto.read_log(tmp_path / "log.parquet", **asked, where=where).notes)
+            assert len(notes) == told and all("20 rows" in n and "decision_origin =" in n for n in notes)
