@@ -24,7 +24,7 @@ from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.playing import Rounds
 from linoto.core.protocols import PolicyWithPromise
-from linoto.core.validation import as_arm
+from linoto.core.validation import as_arm, check_whole
 
 
 class Agent:
@@ -190,10 +190,12 @@ class Agent:
 
         It is over practice's draw, the coin, and the explorer's own draws. Where there is no formula
         (Thompson), it is the share of `redraws` fresh draws by `rng` (None: the same ones until a commit) and
-        of the draw that decides; with `redraws=0` it is None. With a `proposal` it is how likely `guard`
-        plays it. `decided` is what either of them has just answered to this question, where that is known:
-        it is not asked again then.
+        of the draw that decides, and of an arm that seldom comes, by how many draws it takes until it does
+        (docs/evaluation.md); with `redraws=0` it is None. With a `proposal` it is how likely `guard` plays
+        it. `decided` is what either of them has just answered to this question, where that is known: it is
+        not asked again then.
         """
+        check_whole("redraws", redraws)
         driver = self.driver
         asked = driver.question(allowed, **question)
         wanted = None if proposal is None else driver.as_arm(proposal, asked, "proposal")

@@ -15,7 +15,7 @@ from linoto.core.drivers.driver import Driver, Q
 from linoto.core.explorers import Odds, redraws_for
 
 Redraw = Callable[[str, int], list[int]] | None  # what fresh draws would have proposed, or played
-MOST_WORK = 50_000_000  # multiplications of all draws: some thirty milliseconds
+MOST_WORK = 20_000_000  # multiplications of all draws: ten to twenty milliseconds
 
 
 def propensity(

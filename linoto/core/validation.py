@@ -182,10 +182,15 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
 
 
-def check_seed(seed: Any) -> None:
+def check_whole(name: str, value: Any) -> None:
     """Refuse anything but a whole number >= 0."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ValueError(f"{name} must be a whole number >= 0, got {value!r}")
+
+
+def check_seed(seed: Any) -> None:
+    """The same of a seed."""
+    check_whole("seed", seed)
 
 
 def normalise(record: Any) -> None:
