@@ -19,8 +19,17 @@ WHOLE_TEXT = r"(0|-?[1-9][0-9]*)\.0+"  # not 007.0, which is somebody's code
 
 
 def is_missing(value: Any) -> bool:
-    """None, nothing at all, or a NaN of any kind."""
-    return value is None or value == "" or bool(value != value)
+    """None, nothing at all, a NaN of any kind, or the NA of pandas.
+
+    >>> is_missing(""), is_missing(float("nan")), is_missing(0)
+    (True, True, False)
+    """
+    if value is None or isinstance(value, str):
+        return not value
+    differs = value != value
+    if isinstance(differs, bool | np.bool_):
+        return bool(differs)
+    return type(value).__name__ == "NAType"  # which says of nothing whether it differs; a table of each entry
 
 
 def has_controls(text: str) -> bool:

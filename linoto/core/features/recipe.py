@@ -391,6 +391,9 @@ def read_fields(what: str, given: Mapping[str, Any], columns: Sequence[Column]) 
         for field in column.reads:
             if field not in given:
                 raise ValueError(f"{what} must have the field {field!r} ({column.expected}), got none")
+            if getattr(given[field], "shape", ()) and column.holds != "vector":
+                got = type(given[field]).__name__
+                raise ValueError(f"{what} field {field!r} must be {column.expected}, got a {got}")
         try:
             found[column.name] = column.vector(column.taken(given))
         except ValueError as error:

@@ -121,6 +121,24 @@ def test_what_is_wrong_in_a_request_is_named(context: Any, arms: Any, message: s
         FULL.transform(context, arms)
 
 
+def test_the_na_of_pandas_is_a_value_that_is_missing() -> None:
+    pd = pytest.importorskip("pandas")
+    missing = FULL.transform({"age": 44.0, "country": pd.NA})
+    assert np.array_equal(missing, FULL.transform({"age": 44.0, "country": None}))
+    with pytest.raises(ValueError, match="context field 'age' must be a finite number, got <NA>"):
+        FULL.transform({"age": pd.NA, "country": "DE"})
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_table_is_no_value_of_a_field(package: str) -> None:
+    tables = pytest.importorskip(package)
+    for given, kind in (tables.Series([1.0, 2.0]), "Series"), (tables.DataFrame({"a": [1.0]}), "DataFrame"):
+        with pytest.raises(ValueError, match=f"^context field 'age' must be a finite number, got a {kind}$"):
+            FULL.transform({"age": given, "country": "DE"})
+        with pytest.raises(ValueError, match=f"^context field 'country' must be a word .*, got a {kind}$"):
+            FULL.transform({"age": 1.0, "country": given})
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
