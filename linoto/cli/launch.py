@@ -14,7 +14,7 @@ from typing import Any
 from linoto.cli.audit import add_audit, add_audited, add_what_is_judged
 from linoto.cli.certificate import add_certificate
 from linoto.cli.create import add_create, add_loop_options, loop_parts
-from linoto.cli.database_option import DATABASE
+from linoto.cli.database_option import DATABASE, service_needed
 from linoto.cli.policy_options import add_gate, read_policy
 from linoto.cli.preview import add_preview, show_preview
 from linoto.cli.serve import add_serve, port
@@ -81,6 +81,8 @@ def add_launching(launch: Parser) -> None:
 
 def run_launch(arguments: argparse.Namespace) -> None:
     """`linoto launch`."""
+    arguments.name = arguments.name or loop_name(arguments.log)
+    check_name(arguments.name)
     stats = audited(arguments)
     loop_parts(arguments, load(stats))  # says what is wrong with --practice now, not after all else
     if arguments.budget is None and arguments.epsilon is None:
@@ -91,6 +93,14 @@ def run_launch(arguments: argparse.Namespace) -> None:
         run_step("What is promised?", certificate)
         previewed(arguments, stats, [*grid_of(arguments), *limit_of(arguments, certificate)])
     make_and_serve(arguments, stats)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that `create` would refuse, before anything is written."""
+    with service_needed():
+        from linoto.service.loops.operations import check_loop_name
+
+    check_loop_name(name)
 
 
 def certificate_of(arguments: argparse.Namespace, stats: Path) -> list[Any]:
@@ -118,8 +128,7 @@ def previewed(arguments: argparse.Namespace, stats: Path, options: Sequence[str]
 
 def make_and_serve(arguments: argparse.Namespace, stats: Path) -> None:
     """The last two steps."""
-    name = arguments.name or loop_name(arguments.log)
-    db = arguments.out / DATABASE
+    name, db = arguments.name, arguments.out / DATABASE
     run_step("Make the loop", ["create", name, stats, *again(arguments, OF_THE_LOOP), "--db", db])
     serve = ["serve", "--db", db, "--port", arguments.port]
     if arguments.yes or agreed(f"Serve loop {name!r} now?"):

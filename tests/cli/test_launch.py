@@ -73,6 +73,16 @@ def test_a_log_that_is_not_to_be_trusted_stops_it_unless_told_otherwise(
     assert (files / "linoto-launch" / "loops.sqlite").exists()
 
 
+@pytest.mark.parametrize("name", ["???", "ü x/.."])
+def test_a_name_that_no_loop_can_have_is_refused_before_anything_is_written(
+    files: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("launch", "june clicks.csv", "--arms", "arms.csv", *LOG, *QUICK, "--name", name) != 0
+    captured = capsys.readouterr()
+    assert "--name must match" in captured.err and repr(name) in captured.err
+    assert not captured.out and not (files / "linoto-launch").exists()
+
+
 @pytest.mark.parametrize(
     ("log", "name"), [("a/june clicks.csv", "june-clicks"), ("log-*.parquet", "log"), ("*.csv", "loop")]
 )

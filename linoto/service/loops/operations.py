@@ -111,13 +111,18 @@ class Damage(NamedTuple):
 
 def check_new(loop: Loop) -> None:
     """Refuse what no new loop may be; one that an earlier version made goes on, without a promise."""
-    if NAME.fullmatch(loop.name) is None:
-        raise invalid(f"name must match {NAME.pattern}, got {loop.name!r}")
+    check_loop_name(loop.name)
     if loop.spec.features is None:  # else the file was refused
         check_names(loop.arms.listed)
     refuted = loop.arms.why_refuted(loop.agent)
     if refuted:
         raise invalid(f"policy: {refuted}")
+
+
+def check_loop_name(name: str) -> None:
+    """Refuse a name that no address can have."""
+    if NAME.fullmatch(name) is None:
+        raise invalid(f"name must match {NAME.pattern}, got {name!r}")
 
 
 def check_names(names: Sequence[str]) -> None:
