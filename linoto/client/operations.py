@@ -143,7 +143,11 @@ class Operations:
         settings |= {"holdback": holdback, "seed": seed, "redraws": redraws, "on_alarm": on_alarm}
         settings |= {"missing_reward": missing_reward, "alarm_error": alarm_error}
         settings |= {"drift_allowed": drift_allowed, "alarm_run": alarm_run}
-        settings |= {"policy": policy, "default_reward": float(default_reward), "practice": practice}
+        settings |= {
+            "policy": policy,
+            "default_reward": as_finite("default_reward", default_reward),
+            "practice": practice,
+        }
         return send("PUT", path_to(loop), as_json(settings | made_from))
 
     @operation
@@ -431,7 +435,7 @@ WRITTEN: dict[str, Callable[[Any], Any]] = {
     "policy": policy_as_json,
     "arms": arms_as_json,
     "offline": sums_as_json,
-    "rows": lambda rows: [[name, float(reward)] for name, reward in rows],
+    "rows": lambda rows: [[name, as_finite("reward", reward)] for name, reward in rows],
     "log": dict,
     "recipe": lambda recipe: dict(recipe) if isinstance(recipe, Mapping) else recipe.to_dict(),
     "moments": sums_as_json,
@@ -450,7 +454,7 @@ def told(reward: float | None, metrics: Mapping[str, float] | None = None) -> di
     """A reward, values of guardrails, or both."""
     if reward is None and not metrics:
         raise ValueError("reward or metrics must be given, got neither")
-    found: dict[str, Any] = {} if reward is None else {"reward": float(reward)}
+    found: dict[str, Any] = {} if reward is None else {"reward": as_finite("reward", reward)}
     if metrics:
         if not isinstance(metrics, Mapping):
             raise ValueError(f"metrics must be values by their names, got {metrics!r}")
@@ -458,15 +462,28 @@ def told(reward: float | None, metrics: Mapping[str, float] | None = None) -> di
     return found
 
 
+def as_finite(name: str, value: Any) -> float:
+    """A number as JSON can say it, or refuse in one sentence."""
+    number = float_of(value)
+    if not isfinite(number):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return number
+
+
+def float_of(value: Any) -> float:
+    """A float; NaN where it is no number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return nan
+
+
 BOOLS = ("bool", "bool_")  # Python's and NumPy's, which a client does without
 
 
 def as_value(name: str, value: Any) -> float:
     """A value of a guardrail as JSON can say it; neither "1" nor True is a number there."""
-    try:
-        number = nan if isinstance(value, str) or type(value).__name__ in BOOLS else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = nan
+    number = nan if isinstance(value, str) or type(value).__name__ in BOOLS else float_of(value)
     if not isfinite(number):
         raise ValueError(f"metrics must have a finite number for {name}, got {value!r}")
     return number

@@ -53,6 +53,19 @@ def make(client: Any, name: str, **settings: Any) -> Any:
     return client.create(name, arms=features, policy=TOLERANT, default_reward=0.0, **given)
 
 
+def test_a_reward_that_is_no_finite_number_is_refused_by_name(client: AnyClient) -> None:
+    for odd, shown in ((float("nan"), "nan"), (float("-inf"), "-inf"), ("much", "'much'"), ([1], r"\[1\]")):
+        message = f"^reward must be a finite number, got {shown}$"
+        with pytest.raises(ValueError, match=message):
+            client.reward("any", "id", cast(Any, odd))
+        with pytest.raises(ValueError, match=message):
+            client.reward_by_key("any", "key", cast(Any, odd))
+        with pytest.raises(ValueError, match=message):
+            client.rewards("any", [("id", cast(Any, odd))])
+        with pytest.raises(ValueError, match=message):
+            make(client, "any", offline=None, rows=[("a", odd)])
+
+
 # -- against the service
 
 
