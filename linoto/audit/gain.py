@@ -74,8 +74,11 @@ def gain_facts(gain: Gain | None) -> Iterator[tuple[str, str]]:
         yield "contexts help?", gain.reason
         return
     answer = "yes" if gain.low > 0 else "no, they harm" if gain.high < 0 else "no sign of it"
+    side, other, low, high = "below", "above", gain.low, gain.high
+    if gain.share < 0:
+        side, other, low, high = other, side, -high, -low
     yield (
         "contexts help?",
-        f"{answer}: on held-out rows the squared error of the model is {gain.share:.2%} below that of "
-        f"the means of arms, within [{gain.low:.2%}, {gain.high:.2%}] at {LEVEL:.0%} (negative: above)",
+        f"{answer}: on held-out rows the squared error of the model is {abs(gain.share):.2%} {side} that of "
+        f"the means of arms, within [{low:.2%}, {high:.2%}] at {LEVEL:.0%} (negative: {other})",
     )

@@ -336,7 +336,7 @@ def reward_extent(connection: Connection, rows: RowRange) -> tuple[float, float]
     """The smallest and the largest reward; Parquet mostly knows them without being read."""
     statement = f"SELECT min(reward), max(reward) FROM ({select_rows(rows)})"
     low, high = fetch_tuples(connection, rows.file, statement)[0]
-    return None if low is None else (low, high)
+    return None if low is None else (low + 0.0, high + 0.0)  # Parquet writes of a 0 that it may be -0
 
 
 def reward_ends(connection: Connection, rows: RowRange, most: int) -> tuple[list[float], list[float]]:

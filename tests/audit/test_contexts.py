@@ -13,6 +13,7 @@ import pytest
 import linoto
 from linoto import Category, Numeric, Recipe, audit_log, read_log, read_rows
 from linoto.audit.coverage import design_fact, find_context_coverage, possible_rows
+from linoto.audit.gain import Gain, gain_facts
 from linoto.cli import main
 from linoto.core.features.moments import Moments
 from linoto.core.intervals import mean_from_total
@@ -79,6 +80,14 @@ def test_a_log_without_any_click_is_said_to_have_none_and_allows_what_one_round_
     assert found.verdict == "not yet" and found.reasons == (none,)
     assert {promise.certificate.budget for promise in found.promises} == {1.0}
     assert dict(found.facts())["budget"].startswith("1 is what 1 round can lose at the most; so small")
+
+
+def test_a_model_that_misses_by_more_than_the_means_is_said_to_be_above_them() -> None:
+    better = Gain(share=0.0312, low=-0.01, high=0.0724, rows=100, reason="")
+    worse = Gain(share=-0.0016, low=-0.02, high=0.0168, rows=100, reason="")
+    ((_, below),), ((_, above),) = gain_facts(better), gain_facts(worse)
+    assert "is 3.12% below that of" in below and "[-1.00%, 7.24%] at 95% (negative: above)" in below
+    assert "is 0.16% above that of" in above and "[-1.68%, 2.00%] at 95% (negative: below)" in above
 
 
 def test_the_usual_budget_is_a_part_of_what_the_log_earned() -> None:

@@ -565,3 +565,9 @@ def test_rows_that_are_left_out_are_counted(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "log.csv", index=False)
     assert read_rows(tmp_path / "log.csv", item="item", reward="r", skip_bad=True).left_out == 2
     assert read_rows(table.iloc[[0, 3]], item="item", reward="r").left_out == 0
+
+
+def test_zeros_of_a_parquet_file_are_not_less_than_zero(tmp_path: Path) -> None:
+    """Its statistics say -0 of the smallest 0."""
+    pd.DataFrame({"arm": ["a", "b"] * 20, "r": [0.0] * 40}).to_parquet(tmp_path / "log.parquet")
+    assert [*map(str, read_log(tmp_path / "log.parquet", **COLUMNS).extent)] == ["0.0", "0.0"]
