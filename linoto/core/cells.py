@@ -15,7 +15,8 @@ WHOLE = 1e38  # whole floats up to here are written without a point, the others 
 JSON_NUMBER = r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity)"
 VECTOR_TEXT = rf"[ \t]*\[[ \t]*{JSON_NUMBER}(?:[ \t]*,[ \t]*{JSON_NUMBER})*[ \t]*\][ \t]*"
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # not the joiners of scripts and emoji
-WHOLE_TEXT = r"(0|-?[1-9][0-9]*)\.0+"  # not 007.0, which is somebody's code
+WHOLE_NUMBER = r"0|-?[1-9][0-9]*"
+WHOLE_TEXT = rf"({WHOLE_NUMBER})\.0+"  # not 007.0, which is somebody's code
 
 
 def is_missing(value: Any) -> bool:

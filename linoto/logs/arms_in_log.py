@@ -6,15 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from linoto.core.cells import has_controls, number_of
+from linoto.core.cells import WHOLE_NUMBER, has_controls, number_of, text_of
 from linoto.core.hints import shortened_list
 from linoto.logs.arms import ArmTable
 from linoto.logs.notation import looks_like_compact_dates, looks_like_dates
-from linoto.logs.queries import distinct_ids
+from linoto.logs.queries import distinct_ids, distinct_texts
 from linoto.logs.tables import Connection, StagedFile
 from linoto.logs.value_sql import is_date
 
 MOST_ARMS = 1000  # distinct values from which on a column is no list of choices
+MOST_TEXTS = 100_000  # distinct texts that are compared with each other, of a file
 MOST_MEASURED = 20  # distinct numbers with decimals from which on they are a measurement
 FEWEST_ROWS = 2  # of each value on average, where there are more than ten values
 MISSING_WORDS = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null")
@@ -117,3 +118,20 @@ def notes_on(names: Sequence[str], column: str) -> tuple[str, ...]:
     if several:
         notes.append(f"some arms differ in upper and lower case only: {shortened_list(several)}")
     return tuple(notes)
+
+
+def notes_on_texts(
+    connection: Connection, files: Sequence[StagedFile], column: str, arms: Sequence[str]
+) -> tuple[str, ...]:
+    """That some texts are taken for one arm. No file is read where no arm is a whole number."""
+    if not any(re.fullmatch(WHOLE_NUMBER, name) for name in arms):
+        return ()
+    texts = {text for file in files for text in distinct_texts(connection, file, column, MOST_TEXTS)}
+    written: dict[str, list[str]] = {}
+    for text in sorted(texts):
+        written.setdefault(text_of(text), []).append(text)
+    for arm, (one, *others) in written.items():
+        if others and arm in arms:
+            why = "a whole number is the same with .0 and without"
+            return (f"{one!r} and {others[0]!r} of {column!r} are taken for one arm, {arm!r}: {why}",)
+    return ()

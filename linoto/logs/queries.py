@@ -546,6 +546,16 @@ def distinct_ids(connection: Connection, file: StagedFile, column: str, most: in
     return [found[0] for found in fetch_tuples(connection, file, statement)]
 
 
+def distinct_texts(connection: Connection, file: StagedFile, column: str, most: int) -> list[str]:
+    """The distinct values of a column of texts as they are written, at most so many; none of another one."""
+    if not is_text(file.types[column]):
+        return []
+    texts = text_sql(quoted(column))
+    statement = f"""SELECT DISTINCT text FROM (SELECT {texts} AS text FROM {scan(file.path)})
+        WHERE text IS NOT NULL LIMIT {most}"""
+    return [found[0] for found in fetch_tuples(connection, file, statement)]
+
+
 # -- times ------------------------------------------------------------------------------------------------
 
 

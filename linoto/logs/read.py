@@ -20,7 +20,7 @@ from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arm_files import fetch_columns, is_array_file, read_array_file
 from linoto.logs.arms import ArmTable
-from linoto.logs.arms_in_log import check_arms
+from linoto.logs.arms_in_log import check_arms, notes_on_texts
 from linoto.logs.asked import MAX_FEATURES, AskedColumns, AskedRecipe, Crosses, asked_for
 from linoto.logs.feature_sums import MOST_LEVELS
 from linoto.logs.feature_sums import PART as FEATURE_PART
@@ -325,6 +325,8 @@ class Reading(NamedTuple):
             arms, more = self.find_arms(connection, files)
             notes = (*more, *notes)
         introduce_arms(connection, arms.names)
+        if self.columns.item is not None:
+            notes = (*notes, *notes_on_texts(connection, files, self.columns.item, arms.names))
         plain = self._replace(columns=self.columns._replace(metrics=()))
         cut = None if self.columns.time is None else time_cut(connection, files, plain.columns)
         log = plain.sums(connection, files, arms, cut, notes)

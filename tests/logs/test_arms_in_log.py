@@ -100,6 +100,28 @@ def test_upper_and_lower_case_is_noted() -> None:
     assert any("differ in upper and lower case only: 'Red' and 'red'" in note for note in log.notes)
 
 
+@pytest.mark.parametrize("source", ["pandas", "parquet", "two files"])
+@pytest.mark.parametrize("arms", [None, ArmTable.one_hot(["1", "2", "b"], "arm")], ids=["found", "listed"])
+def test_texts_that_are_taken_for_one_arm_are_noted(source: str, arms: Any, tmp_path: Path) -> None:
+    log: Any = log_with(["1", "1.0", "2.0", "b"] * 9)
+    if source != "pandas":
+        parts = [log] if source == "parquet" else [log[log.arm != "1"], log[log.arm == "1"]]
+        for place, part in enumerate(parts):
+            part.to_parquet(tmp_path / f"{place}.parquet")
+        log = str(tmp_path / "*.parquet")
+    found = linoto.read_log(log, **COLUMNS, arms=arms)
+    assert found.arms.names == ("1", "2", "b") and found.offline.pulls.tolist() == [18, 9, 9]
+    note = "'1' and '1.0' of 'arm' are taken for one arm, '1': a whole number is the same with .0 and without"
+    assert found.notes.count(note) == 1
+
+
+@pytest.mark.parametrize("arms", [["1", "2.0"], [1, 2], [1.0, 2.0], ["007", "007.0"], [1, "1.0"]], ids=str)
+def test_texts_that_are_not_taken_for_another_are_not_noted(arms: list[Any]) -> None:
+    """Nor are numbers, which are not texts."""
+    found = linoto.read_log(log_with(arms * 9), **COLUMNS)
+    assert not any("taken for one arm" in note for note in found.notes)
+
+
 # -- arms that share their features -----------------------------------------------------------------------
 
 TABLE = {"id": ["a", "b", "c"], "size": [1.0, 1.0, 2.0]}
