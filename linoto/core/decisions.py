@@ -162,10 +162,15 @@ def check_size(name: str, vector: Floats) -> None:
         raise ValueError(f"decision must have {name} of numbers of a size below {LARGEST**0.5:g}, got others")
 
 
-def check_round(decision: Decision, current: int) -> None:
-    """Refuse a stale decision: two of one round would spend the same room twice (H8)."""
+def check_decision(decision: Any) -> None:
+    """Refuse anything else."""
     if not isinstance(decision, Decision):
         raise ValueError(f"decision must be a Decision, got {type(decision).__name__}")
+
+
+def check_round(decision: Decision, current: int) -> None:
+    """Refuse a stale decision: two of one round would spend the same room twice (H8)."""
+    check_decision(decision)
     if decision.round != current:
         raise ValueError(f"decision must be of round {current}, got one of round {decision.round}")
 

@@ -51,7 +51,7 @@ def decide_many(
 def as_questions(driver: Driver[Any], questions: Any, same: Mapping[str, Any]) -> list[tuple[Any, bool]]:
     """What is asked in each round, checked, and whether it is to be safe."""
     if isinstance(questions, int | np.integer) and not isinstance(questions, bool) and questions >= 0:
-        return [as_question(driver, same)] * int(questions)
+        return repeated(as_question(driver, same), int(questions))
     if isinstance(questions, int | np.integer | float | str | Mapping) or not isinstance(questions, Iterable):
         raise ValueError(
             f"questions must be a whole number >= 0 or a list with the arguments of each, got {questions!r}"
@@ -63,6 +63,14 @@ def as_questions(driver: Driver[Any], questions: Any, same: Mapping[str, Any]) -
                 raise ValueError(f"a question must be a mapping of arguments of decide, got {each!r}")
             found.append(as_question(driver, {**same, **each}))
     return found
+
+
+def repeated(question: tuple[Any, bool], times: int) -> list[tuple[Any, bool]]:
+    """The same question so many times."""
+    try:
+        return [question] * times
+    except (OverflowError, MemoryError):
+        raise ValueError("questions must be as many as memory can hold, got more") from None
 
 
 def as_question(driver: Driver[Any], given: Mapping[str, Any]) -> tuple[Any, bool]:
@@ -82,8 +90,11 @@ def observe_many(
     metrics: Sequence[Mapping[str, float] | None] | None,
 ) -> None:
     """The rewards of as many decisions, as `Agent.observe_many` says."""
-    for name, given in (("rewards", rewards), ("metrics", metrics)):
-        if given is not None and len(given) != len(decisions):
+    lists: dict[str, Any] = {"decisions": decisions, "rewards": rewards}
+    for name, given in (lists if metrics is None else lists | {"metrics": metrics}).items():
+        if isinstance(given, str) or not hasattr(given, "__len__"):
+            raise ValueError(f"{name} must be a list, got {given!r}")
+        if len(given) != len(decisions):
             raise ValueError(f"{name} must be as many as decisions, {len(decisions)}, got {len(given)}")
     told = metrics if metrics is not None else [None] * len(decisions)
     for decision, value, values, ticket in checked(driver, decisions, rewards, told):

@@ -323,6 +323,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
         "reward must be a number, got 1000",
     ),
     "observe what was not committed": (lambda agent: agent.observe(0, 0.5), "arm must have .*, got 0"),
+    "bounds of a number": (lambda agent: agent.bounds(0), "^decision must be a Decision, got int$"),
     "decide among nothing": (lambda agent: agent.decide([]), "allowed must hold at least one arm, got none"),
     "decide among others": (lambda agent: agent.decide([6]), r"allowed must be in \[0, 6\), got 6"),
     "select with a short mask": (

@@ -216,6 +216,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         r"^questions\[1\]: a question must be a mapping of arguments of decide, got 3",
     ),
     "negative": (-1, "^questions must be a whole number >= 0 or a list"),
+    "too many": (10**30, "^questions must be as many as memory can hold, got more$"),
     "a share": (0.5, "^questions must be a whole number"),
     "yes": (True, "^questions must be a whole number"),
     "one question": ({"allowed": [0]}, "^questions must be a whole number >= 0 or a list"),
@@ -320,13 +321,15 @@ def test_rewards_of_a_batch_are_taken_all_or_none(name: str) -> None:
     agent.observe(made[0], 1.0)
     shown = agent.decide(**ask(rng))
     before = agent.snapshot()
-    wrong: list[tuple[Any, list[Any], str]] = [
+    wrong: list[tuple[Any, Any, str]] = [
         (made[1:3], [1.0], "^rewards must be as many as decisions, 2, got 1"),
         (made[1:4], [1.0, 2.0, 0.0], r"^decisions\[1\]: reward must be"),
         (made[1:4], [1.0, None, 0.0], r"^decisions\[1\]: reward must be"),
         ([made[1], made[1]], [1.0, 1.0], r"^decisions\[1\]: decision must be there once"),
         ([made[1], made[0]], [1.0, 1.0], "await"),
         ([made[1], shown], [1.0, 1.0], "await|round"),
+        (None, None, "^decisions must be a list, got None$"),
+        (made[1:3], None, "^rewards must be a list, got None$"),
         ([made[1], 0], [1.0, 1.0], r"^decisions\[1\]: decision must be what decide_many returned"),
     ]
     for decisions, rewards, message in wrong[:1] if "SquareCB" in name or name == "LinOtO" else wrong:

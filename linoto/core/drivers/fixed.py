@@ -17,7 +17,7 @@ from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.calls import Calls
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
-from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
+from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_decision, check_round, credit
 from linoto.core.drivers.driver import NOTHING, Brought, Driver, bounds_of, of_a_decision, of_radius
 from linoto.core.drivers.listing import Listing
 from linoto.core.drivers.metric_models import begin_models_of_arms
@@ -659,6 +659,7 @@ class FixedArms(Driver[Bools | None]):
         return float(self.running.held.arms.item(kernels.MEAN, as_arm(arm, self.k)))
 
     def bounds(self, decision: Decision) -> tuple[float, float]:
+        check_decision(decision)
         return self.interval(decision.arm)
 
     def next_mixture_arm(self, plays: npt.ArrayLike | None = None) -> int:

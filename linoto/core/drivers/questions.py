@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -236,7 +236,7 @@ def as_practice(practice: Any, k: int, d: int, names: Names | None) -> tuple[Flo
         practice = names.index(practice)
     if isinstance(practice, int | np.integer | bool):
         return as_practice(as_arm(practice, k, "practice"), k, d, None)
-    array = as_floats("practice", practice, ndim=np.ndim(practice))
+    array = as_floats("practice", practice, ndim=dimensions_of(practice))
     if array.shape == (k,):
         return as_weights(array), None
     if array.shape in ((d,), (1, d)):
@@ -244,6 +244,22 @@ def as_practice(practice: Any, k: int, d: int, names: Names | None) -> tuple[Flo
     raise ValueError(
         f"practice must be an arm, {k} weights, or the {d} features of an action, got shape {array.shape}"
     )
+
+
+def dimensions_of(value: Any) -> int:
+    """How many dimensions an array has; 1 where rows differ in length, which `as_floats` refuses by name."""
+    try:
+        return np.ndim(value)
+    except ValueError:
+        return 1
+
+
+def check_listed(must: str, names: Any) -> None:
+    """Refuse names that are not in a list: a text would be as many as it has letters."""
+    if isinstance(names, str):
+        raise ValueError(f"{must} in a list, got the text {names!r}")
+    if names is not None and not isinstance(names, Iterable):
+        raise ValueError(f"{must} in a list, got {names!r}")
 
 
 def usual_weights(practice: Any, k: int) -> Floats | None:

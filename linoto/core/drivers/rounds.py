@@ -19,7 +19,7 @@ from linoto.core.calls import RoundCalls
 from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
-from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
+from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_decision, check_round
 from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
 from linoto.core.drivers.metric_models import begin_models_of_rounds
 from linoto.core.drivers.order import Order, entries_of, order_for
@@ -30,6 +30,7 @@ from linoto.core.drivers.questions import (
     Round,
     as_few,
     as_round,
+    check_listed,
 )
 from linoto.core.drivers.round_states import before_arms, can_be_ordered, know_log, normalised
 from linoto.core.explorers import View, ask_own
@@ -162,6 +163,9 @@ class RoundArms(Driver[Round]):
                 raise ValueError("actions must be given: this agent was started without features")
             if actions is not None:
                 raise ValueError("actions must be None where a context or allowed is given, got both")
+            if names is not None:
+                raise ValueError("names must be None where a context or allowed is given, got both")
+            check_listed("allowed must be names of items", allowed)
             items = self.offered_items(allowed)
             names = list(items) if items is not None else getattr(self.features, "items", None) or None
             practice = practice(context, names) if callable(practice) else practice
@@ -172,6 +176,7 @@ class RoundArms(Driver[Round]):
             actions = self.features.transform(context, items)
         if actions is None:
             raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
+        check_listed("names must be those of the arms", names)
         split = bool(self.running.state.run["split"].item(0))
         return self.as_complete(as_round(actions, practice, names, self.d, split=split, order=self.order))
 
@@ -511,8 +516,7 @@ class RoundArms(Driver[Round]):
         Refuses one that awaits no reward.
         """
         running = self.running
-        if not isinstance(decision, Decision):
-            raise ValueError(f"decision must be a Decision, got {type(decision).__name__}")
+        check_decision(decision)
         if decision.round > running.rounds or running.rounds == running.rewards:
             raise ValueError(
                 f"decision must be committed and await its reward, got one of round {decision.round} "

@@ -22,9 +22,12 @@ from linoto import (
     LinTS,
     LinUCB,
     Moments,
+    Numeric,
     Offline,
     Open,
+    OwnFeatures,
     Random,
+    Recipe,
     Tolerance,
 )
 from linoto.core import kernels
@@ -385,6 +388,9 @@ def test_an_explorer_of_your_own_sees_the_arms_of_the_round() -> None:
         known.update(decision, reward)
 
 
+RECIPE = Recipe(items=("a", "b"), context=(Numeric(name="x"),), crosses=())
+
+
 class Doubled:
     """Features of a context: its number beside that of each arm."""
 
@@ -402,6 +408,25 @@ def test_features_turn_a_context_into_arms() -> None:
     assert decision == agent.decide(actions=[[0.5, 0.1], [0.5, 0.9]], practice=0, names=("low", "high"))
     assert agent.decide(context={"age": 0.5}, allowed=["high"], practice="high").name == "high"
     assert agent.select(context={"age": 0.5}, practice="low") == decision.arm
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({"allowed": 3}, "^allowed must be names of items in a list, got 3$"),
+        ({"allowed": "ab"}, "^allowed must be names of items in a list, got the text 'ab'$"),
+        ({"names": ["a", "b"]}, "^names must be None where a context or allowed is given, got both$"),
+        ({"names": 5}, "^names must be None where a context or allowed is given, got both$"),
+        ({"practice": [[1, 2], [3]]}, "^practice must be an array of numbers, got list$"),
+    ],
+)
+@pytest.mark.parametrize("features", [OwnFeatures(items=("a", "b"), width=2), RECIPE], ids=["own", "recipe"])
+def test_what_is_wrong_beside_a_context_is_named(question: Any, message: str, features: Any) -> None:
+    agent = agent_of(d=None, features=features)
+    context: Any = {"x": 1.0} if features is RECIPE else [1.0, 0.5]
+    with pytest.raises(ValueError, match=message):
+        agent.decide(**{"context": context, "practice": 0, **question})
+    assert agent.decide(["b"], context=context, practice="b").name == "b"
 
 
 def test_a_proposal_is_played_or_practice_is() -> None:
@@ -449,6 +474,14 @@ QUESTIONS: dict[str, tuple[dict[str, Any], str]] = {
         "practice must be one of this round's arms, got 'x'",
     ),
     "one name": ({"actions": np.eye(2), "practice": 0, "names": ["x"]}, "names must be 2 distinct names"),
+    "names in no list": (
+        {"actions": np.eye(2), "practice": 0, "names": 5},
+        "^names must be .* in a list, got 5$",
+    ),
+    "ragged practice": (
+        {"actions": np.eye(2), "practice": [[1, 2], [3]]},
+        "^practice must be an array of numbers, got list$",
+    ),
     "no recipe": ({"context": {"age": 1}, "practice": 0}, "this agent was started without features"),
 }
 
