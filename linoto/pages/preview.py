@@ -60,6 +60,7 @@ TRUSTED = {
     ),
     "rounds bring their own arms and those played are the best": ("70 to 80\u00a0%", "90\u00a0%"),
 }
+SAYS_LESS = {"rounds bring their own arms and those played were drawn at random"}  # more came in all of them
 BLIND = "the promise breaks with a misfit of the linear model that this log could not have shown"
 
 
@@ -181,6 +182,7 @@ def findings(
         "amount": amount,
         "exact": value_text,
         "few": preview.worlds < FEW,
+        "says_less": kind_of(preview) in SAYS_LESS,
         "most": max(preview.points, key=lambda point: point.mean_gain),
         "inf": inf,
         "signed": signed,

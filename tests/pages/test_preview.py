@@ -328,6 +328,14 @@ def test_with_contexts_the_way_out_is_one_that_they_allow(unsupported: linoto.Pr
     assert "--evidence" not in todo and "--arm-effects" not in todo
 
 
+def test_a_preview_that_says_too_little_where_the_truth_is_known_says_so(preview: linoto.Preview) -> None:
+    """As the table of such problems has it: all that came was more."""
+    said = "; where the truth is known, such previews said too little)"
+    for way, expected in {"random": True, "good": False}.items():
+        shown = replace(preview, rounds_from="rows of a log", logged_arms=way)
+        assert (said in dict(answers(shown))["What we stand to gain"]) is expected
+
+
 def test_worlds_that_break_the_promise_speak_first(unsupported: linoto.Preview, tmp_path: Path) -> None:
     shown = unsupported
     (count,) = shown.to_dict()["broken_in"]
