@@ -302,10 +302,13 @@ class Ellipsoid:
         object.__setattr__(self, "center", as_floats("center", self.center, ndim=1))
         object.__setattr__(self, "V", as_floats("V", self.V, ndim=2))
         d = self.center.size
+        if d == 0:
+            raise ValueError("center must have at least one entry, got none")
         if self.V.shape != (d, d):
             raise ValueError(f"V must have shape {(d, d)} like center, got {self.V.shape}")
-        spectrum = np.linalg.eigvalsh(self.V)
-        if not np.allclose(self.V, self.V.T) or spectrum[0] < -1e-9 * spectrum[-1] or spectrum[-1] <= 0:
+        spectrum, near = np.linalg.eigvalsh(self.V), 1e-8 * np.abs(self.V).max()  # in the units of V
+        symmetric = np.allclose(self.V, self.V.T, atol=near)
+        if not symmetric or spectrum[0] < -1e-9 * spectrum[-1] or spectrum[-1] <= 0:
             raise ValueError("V must be symmetric and positive definite, got one that is not")
         check_nonnegative("radius", self.radius)
 
@@ -328,7 +331,7 @@ class Ellipsoid:
         It is (V + I / t)^-1 V center for the t at which its distance from the center is the radius.
         """
         spectrum, axes = np.linalg.eigh(self.V)
-        return least_length(spectrum, axes.T @ self.center, self.radius)
+        return least_length(np.maximum(spectrum, 0.0), axes.T @ self.center, self.radius)
 
     def _middle(self, x: npt.ArrayLike) -> float:
         return float(self._vector("x", x) @ self.center)

@@ -178,6 +178,14 @@ CASES: dict[str, Case] = {
         lambda: Confidence(reward_range=(0.0,)),  # type: ignore[arg-type]
         r"reward_range must be \(lo, hi\) with lo < hi, got \(0.0,\)",
     ),
+    "an ellipsoid of nothing": (
+        lambda: Ellipsoid(center=[], V=np.zeros((0, 0)), radius=1.0),  # type: ignore[arg-type]
+        "center must have at least one entry",
+    ),
+    "a matrix in small units that is not symmetric": (
+        lambda: Ellipsoid(center=[0.0, 0.0], V=[[1e-12, 5e-9], [0.0, 1e-12]], radius=1.0),  # type: ignore[arg-type]
+        "V must be symmetric and positive definite",
+    ),
     "misshapen V": (
         lambda: Ellipsoid(center=[0.0, 0.0], V=np.eye(3), radius=1.0),
         r"V must have shape \(2, 2\)",
