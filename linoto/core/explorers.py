@@ -95,22 +95,22 @@ def by_redrawing(odds: Odds, arm: int) -> float | None:
     """The share of fresh draws, and of the one that decided, in which this arm is played.
 
     Of an arm that was played and seldom comes again, FEW by how many draws that takes: a share of so few
-    draws would be too large. Of all draws the mean of 1 / propensity is 1 / chance in both cases, but for
-    chances that all the draws together do not reach (docs/evaluation.md).
+    draws would be too large. The others share what is left. Of all draws the mean of 1 / propensity of what
+    is played is 1 / chance, but for chances that all the draws together do not reach (docs/evaluation.md).
     """
     if odds.redrawn is None:
         return None
     fresh = odds.redrawn(1)
-    again = fresh.count(arm)
-    if arm != odds.played:
-        return again / (len(fresh) + 1)
+    again = fresh.count(odds.played)
     for times in TIMES if again < FEW else ():
         fresh = odds.redrawn(times)
-        again = fresh.count(arm)
+        again = fresh.count(odds.played)
         if again >= FEW:
-            places = (place for place, other in enumerate(fresh, 1) if other == arm)
-            return FEW / next(islice(places, FEW - 1, None))
-    return (again + 1) / (len(fresh) + 1)
+            places = (place for place, other in enumerate(fresh, 1) if other == odds.played)
+            played = FEW / next(islice(places, FEW - 1, None))
+            rest = (1.0 - played) / max(len(fresh) - again, 1)
+            return played if arm == odds.played else rest * fresh.count(arm)
+    return (fresh.count(arm) + (arm == odds.played)) / (len(fresh) + 1)
 
 
 def unknown(odds: Odds, arm: int) -> None:

@@ -107,9 +107,8 @@ class Redraws(Generic[Q]):
 
     def __call__(self, chosen: str, times: int) -> list[int]:
         """What so many times the draws that were asked for choose; of fewer where they would take long."""
-        drawn = self.drawn[chosen]
-        more = min(times * self.redraws, self.most) - len(drawn)
-        if more > 0:
-            normals = self.generator.standard_normal((more, self.d))
+        drawn, wanted = self.drawn[chosen], min(times * self.redraws, self.most)
+        if wanted > len(drawn):
+            normals = self.generator.standard_normal((wanted - len(drawn), self.d))
             drawn += self.driver.redrawn(self.asked, chosen, normals)
-        return drawn
+        return drawn[:wanted]

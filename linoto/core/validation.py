@@ -66,9 +66,11 @@ def check_real(name: str, value: Any) -> None:
         raise ValueError(f"{name} must have no missing numbers, got some behind a mask")
 
 
-def as_counts(name: str, value: Any) -> Ints:
-    """An owned (k,) array of counts: whole numbers, none negative."""
+def as_counts(name: str, value: Any, k: int | None = None) -> Ints:
+    """An owned (k,) array of counts: whole numbers, none negative; of any length where k is None."""
     array = as_floats(name, value, ndim=1)
+    if array.size != (array.size if k is None else k):
+        raise ValueError(f"{name} must have {k} entries, got {array.size}")
     if (array < 0).any() or (array != np.floor(array)).any():
         bad = array[(array < 0) | (array != np.floor(array))][0]
         raise ValueError(f"{name} must be whole numbers >= 0, got {exact(bad)}")

@@ -99,8 +99,8 @@ def stated(chance: float, rng: np.random.Generator) -> float:
     fresh: list[int] = []
 
     def redrawn(times: int) -> list[int]:
-        fresh.extend((rng.random(100 * times - len(fresh)) < chance).astype(int).tolist())
-        return fresh
+        fresh.extend((rng.random(max(100 * times - len(fresh), 0)) < chance).astype(int).tolist())
+        return fresh[: 100 * times]
 
     every = np.ones(2, dtype=bool)
     odds = Odds(
@@ -140,6 +140,7 @@ def test_a_rare_arm_has_its_own_propensity() -> None:
     found = [agent.propensity(2, rng=seed) for seed in range(200)]
     assert 0.002 < chance < 0.0035
     assert np.mean(1.0 / np.array(found)) == pytest.approx(1.0 / chance, rel=0.15)
+    assert sum(agent.propensity(arm, rng=5) for arm in range(3)) == pytest.approx(1.0)
 
 
 def test_the_share_of_redraws_is_said_where_there_are_enough() -> None:

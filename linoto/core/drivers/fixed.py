@@ -670,9 +670,7 @@ class FixedArms(Driver[Bools | None]):
         held, changed = self.running.held, self.running.run["premium"] > 0
         left = held.counts[kernels.PRACTICE_PULLS]
         logged = left if changed else pulls_of(held, self.running.resting)
-        mixed = self.mixture_plays if plays is None else as_counts("plays", plays)
-        if mixed.size != self.k:
-            raise ValueError(f"plays must have {self.k} entries, got {mixed.size}")
+        mixed = self.mixture_plays if plays is None else as_counts("plays", plays, self.k)
         return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
 
     @property
