@@ -6,8 +6,10 @@ through the same gate as ours, so the promise is the same: no proof uses how the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from math import log
 from typing import Any, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
@@ -69,6 +71,12 @@ class Odds:
     redrawn: Callable[[int], Sequence[int]] | None  # the arms of fresh draws, so many times those that were
     # asked for, or as many as there is time for; None where none were asked for
 
+    @cached_property
+    def shares(self) -> dict[int, float]:
+        """What fresh draws say of every arm that was drawn."""
+        assert self.redrawn is not None
+        return shares_of(self.played, self.redrawn)
+
 
 def certain(odds: Odds, arm: int) -> float:
     """A deterministic explorer plays what it played."""
@@ -92,25 +100,29 @@ def uniform(odds: Odds, arm: int) -> float:
 
 
 def by_redrawing(odds: Odds, arm: int) -> float | None:
-    """The share of fresh draws, and of the one that decided, in which this arm is played.
+    """The share of fresh draws, and of the one that decided, in which this arm is played."""
+    return None if odds.redrawn is None else odds.shares.get(arm, 0.0)
 
-    Of an arm that was played and seldom comes again, FEW by how many draws that takes: a share of so few
+
+def shares_of(played: int, redrawn: Callable[[int], Sequence[int]]) -> dict[int, float]:
+    """The share of every arm in fresh draws and the one that decided.
+
+    If the arm that was played seldom comes again, it is FEW by how many draws that takes: a share of so few
     draws would be too large. The others share what is left. Of all draws the mean of 1 / propensity of what
     is played is 1 / chance, but for chances that all the draws together do not reach (docs/evaluation.md).
     """
-    if odds.redrawn is None:
-        return None
-    fresh = odds.redrawn(1)
-    again = fresh.count(odds.played)
-    for times in TIMES if again < FEW else ():
-        fresh = odds.redrawn(times)
-        again = fresh.count(odds.played)
-        if again >= FEW:
-            places = (place for place, other in enumerate(fresh, 1) if other == odds.played)
-            played = FEW / next(islice(places, FEW - 1, None))
-            rest = (1.0 - played) / max(len(fresh) - again, 1)
-            return played if arm == odds.played else rest * fresh.count(arm)
-    return (fresh.count(arm) + (arm == odds.played)) / (len(fresh) + 1)
+    fresh = redrawn(1)
+    counts = Counter(fresh)
+    for times in TIMES if counts[played] < FEW else ():
+        fresh = redrawn(times)
+        counts = Counter(fresh)
+        if counts[played] >= FEW:
+            places = (place for place, arm in enumerate(fresh, 1) if arm == played)
+            chance = FEW / next(islice(places, FEW - 1, None))
+            rest = (1.0 - chance) / max(len(fresh) - counts[played], 1)
+            return {arm: rest * count for arm, count in counts.items()} | {played: chance}
+    counts[played] += 1
+    return {arm: count / (len(fresh) + 1) for arm, count in counts.items()}
 
 
 def unknown(odds: Odds, arm: int) -> None:
