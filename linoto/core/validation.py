@@ -62,14 +62,14 @@ def check_real(name: str, value: Any) -> None:
         return
     if value.dtype.kind == "c":
         raise ValueError(f"{name} must be real numbers, got complex ones")
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+    if type(value) is not np.ndarray and np.ma.is_masked(value):  # NumPy imports masks when they are named
         raise ValueError(f"{name} must have no missing numbers, got some behind a mask")
 
 
 def as_counts(name: str, value: Any, k: int | None = None) -> Ints:
     """An owned (k,) array of counts: whole numbers, none negative; of any length where k is None."""
     array = as_floats(name, value, ndim=1)
-    if array.size != (array.size if k is None else k):
+    if k is not None and array.size != k:
         raise ValueError(f"{name} must have {k} entries, got {array.size}")
     if (array < 0).any() or (array != np.floor(array)).any():
         bad = array[(array < 0) | (array != np.floor(array))][0]
