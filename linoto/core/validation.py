@@ -31,12 +31,12 @@ def exact(value: float) -> str:
 def rounded_up(value: float, digits: int = 3) -> float:
     """A number of a few digits that is at least this one: what "at least" says must be enough.
 
-    >>> rounded_up(1.2341), rounded_up(-1.2341), rounded_up(2.0)
-    (1.24, -1.23, 2.0)
+    >>> rounded_up(1.2341), rounded_up(-1.2341), rounded_up(0.1)
+    (1.24, -1.23, 0.1)
     """
     if not np.isfinite(value) or value == 0:
         return float(value)
-    whole = Decimal(float(value))
+    whole = Decimal(repr(float(value)))  # what is written: 0.1 itself is a little more
     place = Decimal(1).scaleb(whole.adjusted() - digits + 1)
     return float(whole.quantize(place, rounding=ROUND_CEILING))
 

@@ -57,6 +57,18 @@ bits = b"".join(array.tobytes() for array in agent.running.state.arrays)
 missed = {kernel for kernel in all_kernels() if hasattr(kernel, "stats") and kernel.stats.cache_misses}
 print(hashlib.sha256(bits).hexdigest(), len(missed), int("numba.np.linalg" in sys.modules))
 """
+LINKED = """
+import sys
+import numpy as np
+from linoto.core.kernels.deciding import most_behind, rounding
+from linoto.core.plain_python import run_in_python
+
+logged, mixed = np.array([5, 3, 1]), np.zeros(3, dtype=np.int64)
+print(most_behind(logged, mixed, 9, 0))
+if sys.argv[1] == "both":
+    assert rounding(logged, mixed, 9) == run_in_python(rounding, logged, mixed, 9)
+print(sum(most_behind.stats.cache_hits.values()), sum(most_behind.stats.cache_misses.values()))
+"""
 CERTIFIED = """
 import linoto
 from linoto.core.warm_up import all_kernels
@@ -251,6 +263,28 @@ def test_inner_kernels_are_taken_from_the_cache_into_other_kernels(tmp_path: Pat
     assert gated[0] == again[0] == alone[0]
     assert int(again[1]) == 0 < int(gated[1]) < int(alone[1])
     assert [int(each[2]) for each in played.values()] == [1, 1, 0, 1]
+
+
+@pytest.mark.few(0)
+def test_a_kernel_that_python_calls_is_taken_from_the_cache_into_another(tmp_path: Path) -> None:
+    """What is linked of it is read when the other is compiled, and not before."""
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    printed = []
+    for which in ("one", "both", "both"):
+        command = [sys.executable, "-c", LINKED, which]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        printed.append(done.stdout.split())
+    assert printed == [["0", "0", "1"], ["0", "1", "0"], ["0", "1", "0"]]
+
+
+def test_code_from_the_cache_is_not_read_for_linking() -> None:
+    LinOtO().start([[1.0]], Offline.empty(1), rng=0).decide()
+    key = next(iter(learning.begin._cache._cache_file._load_index()))
+    target = learning.begin.targetctx
+    code = learning.begin._cache.load_overload(key[0], target).library
+    assert code._shared_module is None
+    linked = code._get_module_for_linking()
+    assert linked is code._shared_module and "linoto" in str(linked)
 
 
 def test_no_inner_kernel_has_machine_code_of_its_own() -> None:

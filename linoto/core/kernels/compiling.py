@@ -8,17 +8,20 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from re import sub
+from threading import Lock
 from typing import Any, TypeVar, cast
 
 import numba
-from llvmlite.binding import parse_assembly
-from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+from llvmlite.binding import parse_assembly, parse_bitcode
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
+from numba.core.compiler import Compiler, CompileResult, Flags
 
 SETTINGS: Any = numba.config
 Files: Any = IndexDataCacheFile  # which has no types, as the next ones
 Cache: Any = FunctionCache
+Results: Any = CompileResultCacheImpl
+Result: Any = CompileResult
 Code: Any = JITCodeLibrary
 Compiling: Any = Compiler
 Options: Any = Flags
@@ -94,17 +97,79 @@ class CodeCache(Cache):  # type: ignore[misc]
             return self._load_overload(signature, target)
 
 
+class LoadedResults(Results):  # type: ignore[misc]
+    """What numba makes of a file, with `LoadedCode`."""
+
+    def rebuild(self, target: Any, payload: Any) -> Any:
+        """A kernel for the types of one file."""
+        return Result._rebuild(LoadingTarget(target), *payload)._replace(target_context=target)
+
+
+class OuterCache(CodeCache):
+    """The same of a kernel that Python calls: machine code is loaded at once, the rest when it is needed."""
+
+    _impl_class = LoadedResults
+
+
+class LoadingTarget:
+    """What code is loaded for, as numba asks it, but that it makes `LoadedCode`."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+
+    def codegen(self) -> Any:
+        """Who loads code."""
+        return self
+
+    def unserialize_library(self, state: Any) -> Any:
+        """The code that was kept."""
+        return LoadedCode._unserialize(self.target.codegen(), state)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.target, name)
+
+
+class LoadedCode(Code):  # type: ignore[misc]
+    """Code from a cache. What is linked into other kernels is read when one of those is compiled.
+
+    numba reads it at once, a tenth of what a process needs until it decides.
+    """
+
+    _shared_module: Any
+    bitcode: bytes
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> LoadedCode:
+        name, _, (machine_code, bitcode) = state
+        code = cls(codegen, name)
+        code.bitcode = bitcode
+        code.enable_object_caching()
+        code._set_compiled_object(machine_code)
+        code._finalize_final_module()
+        return code
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Of the wrapper for Python: every such kernel has one, though numba has not read its name."""
+        return int(self._codegen._engine.get_function_address(name))
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = parse_bitcode(self.bitcode)
+            self._codegen._engine._load_defined_symbols(self._shared_module)
+        return self._shared_module
+
+
 class FoundLater:
     """The cache of a kernel, looked for when it is first asked: most kernels are loaded as part of others."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., Any], kind: type[CodeCache]) -> None:
+        self.function, self.kind = function, kind
 
     @cached_property
     def found(self) -> Any:
         """What was compiled before, or nothing where no folder can be written."""
         try:
-            return CodeCache(self.function)
+            return self.kind(self.function)
         except RuntimeError:
             return NullCache()
 
@@ -178,24 +243,49 @@ class InnerCompiling(OuterCompiling):
 
 def compiled(function: F) -> F:
     """A kernel that Python calls: with a cache on disk, or without one where none can be written."""
-    return cached(function, OPTIONS | {"pipeline_class": OuterCompiling})
+    return cast(F, cached(function, OPTIONS | {"pipeline_class": OuterCompiling}, OuterCache))
 
 
 def inner(function: F) -> F:
     """A kernel that only kernels call: neither wrappers for Python nor machine code of its own."""
-    return cached(function, OPTIONS | {"no_cpython_wrapper": True, "pipeline_class": InnerCompiling})
+    return cast(F, Inner(function, OPTIONS | {"no_cpython_wrapper": True, "pipeline_class": InnerCompiling}))
+
+
+class Inner:
+    """A kernel that only kernels call, of which numba is told when it compiles one of those."""
+
+    made: Any = None
+    making = Lock()
+
+    def __init__(self, function: Callable[..., Any], options: Any) -> None:
+        self.py_func, self.options = function, options
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel as numba has it: one, whichever thread asks first."""
+        with self.making:
+            if self.made is None:
+                self.made = cached(self.py_func, self.options)
+            return self.made
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.kernel._numba_type_
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.kernel, name)
 
 
 def inlined(function: F) -> F:
     """A small kernel that becomes part of its callers: handing over many arrays takes longer than it does."""
-    return cached(function, OPTIONS | {"forceinline": True, "pipeline_class": OuterCompiling})
+    return cast(F, cached(function, OPTIONS | {"forceinline": True, "pipeline_class": OuterCompiling}))
 
 
-def cached(function: F, options: Any) -> F:
+def cached(function: Callable[..., Any], options: Any, kind: type[CodeCache] = CodeCache) -> Any:
     """Compile when it is first called; what lies in the cache counts while no kernel has changed."""
     dispatcher: Any = numba.njit(**options)(function)
-    dispatcher._cache = FoundLater(function)
-    return cast(F, once_for_all_constants(dispatcher))
+    dispatcher._cache = FoundLater(function, kind)
+    return once_for_all_constants(dispatcher)
 
 
 def once_for_all_constants(dispatcher: Any) -> Any:
