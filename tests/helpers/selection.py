@@ -8,8 +8,6 @@ from zlib import crc32
 
 import pytest
 
-MOST = 1  # cells of a matrix that does not say how many
-
 
 def leave_out(items: Iterable[pytest.Item]) -> None:
     """Mark all but some cells of each matrix as slow; `few(n)` keeps n. One named alone is run.
@@ -23,8 +21,7 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
             matrices.setdefault((str(item.path), item.originalname), []).append(item)
     for (_, name), cells in matrices.items():
         marker = cells[0].get_closest_marker("few")
-        few = marker.args[0] if marker else MOST
-        kept = {crc32(name.encode()) % len(cells)} if few == 1 else spread(len(cells), few)
+        kept = spread(len(cells), *marker.args) if marker else {crc32(name.encode()) % len(cells)}
         if not kept and any(name in asked for asked in cells[0].config.args):
             kept = {0}
         for place, cell in enumerate(cells):
