@@ -10,7 +10,7 @@ import inspect
 import json
 import secrets
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from math import isfinite, nan
@@ -517,5 +517,39 @@ def send(method: str, path: str, body: Mapping[str, Any] | None = None) -> Reque
 
 
 def to_json(body: Mapping[str, Any]) -> bytes:
-    """The body of a request."""
-    return json.dumps(body, allow_nan=False).encode()
+    """The body of a request; refuses in one sentence what JSON cannot say, wherever it is."""
+    try:
+        return json.dumps(body, allow_nan=False, default=as_plain).encode()
+    except (TypeError, ValueError, RecursionError):
+        place, value = next(unsayable(body), ("a request", body))
+        kinds = "a finite number, a text, a date, true, false, None, or a list or dict of those by texts"
+        raise ValueError(f"{place} must be {kinds}, got {value!r}") from None
+
+
+def as_plain(value: Any) -> Any:
+    """What NumPy, pandas and datetime have, as JSON has it; no client needs any of them."""
+    if callable(listed := getattr(value, "tolist", None)):  # an array or a number of NumPy
+        return listed()
+    if callable(written := getattr(value, "isoformat", None)) and value == value:  # a date, and not NaT
+        return written()
+    raise TypeError
+
+
+def unsayable(body: Any, place: str = "", deep: int = 20) -> Iterator[tuple[str, Any]]:
+    """Where JSON cannot say what there is, and what that is; nothing that is meant is so deep."""
+    parts: list[tuple[str, Any]]
+    if deep == 0:
+        yield place, body
+        return
+    if isinstance(body, Mapping):
+        parts = [(f"{place}.{name}".removeprefix("."), part) for name, part in body.items()]
+    elif isinstance(body, list | tuple):
+        parts = [(f"{place}[{i}]", part) for i, part in enumerate(body)]
+    else:
+        try:
+            json.dumps(body, allow_nan=False, default=as_plain)
+        except (TypeError, ValueError):
+            yield place, body
+        return
+    for name, part in parts:
+        yield from unsayable(part, name, deep - 1)

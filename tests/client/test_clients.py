@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import doctest
 import inspect
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import date
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from helpers.scripted_service import AnyClient
@@ -22,7 +25,7 @@ from helpers.service_process import TOLERANT, Server, served
 import linoto
 from linoto import AsyncClient, Client
 from linoto.client import RewardResult, ServedDecision, ServiceError, operations
-from linoto.client.operations import Operations, assuming
+from linoto.client.operations import Operations, assuming, to_json
 from linoto.core.evidence import likeliest_ridge
 from linoto.logs.saved import SavedLog
 from linoto.service.loops.spec import LoopSpec
@@ -64,6 +67,28 @@ def test_a_reward_that_is_no_finite_number_is_refused_by_name(client: AnyClient)
             client.rewards("any", [("id", cast(Any, odd))])
         with pytest.raises(ValueError, match=message):
             make(client, "any", offline=None, rows=[("a", odd)])
+
+
+def test_what_json_cannot_say_is_refused_by_its_place(client: AnyClient) -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    nan, kinds = float("nan"), "a finite number, a text, a date, true, false, None, or a list or dict"
+    odd: list[tuple[Any, str, str]] = [
+        ({"age": nan}, "context.age", "nan"),
+        ({"where": [1.0, {"x": -nan}]}, r"context.where\[1\].x", "nan"),
+        ({"v": np.array([1.0, nan])}, "context.v", r"array\(\[ 1., nan\]\)"),
+        ({"day": np.datetime64("NaT").astype(object), "id": b"1"}, "context.id", "b'1'"),
+        ({("a", "b"): 1}, "a request", ".*"),
+        ({"circle": circle}, r"context.circle[\[\]0]*", ".*"),
+    ]
+    for context, place, shown in odd:
+        with pytest.raises(ValueError, match=f"^{place} must be {kinds} of those by texts, got {shown}$"):
+            client.decide("any", context=context)
+
+
+def test_numbers_of_numpy_and_dates_are_said_as_json_says_them() -> None:
+    body = {"a": np.int64(3), "b": np.arange(2), "c": date(2026, 1, 2), "d": np.float32(0.5), "e": np.True_}
+    assert json.loads(to_json(body)) == {"a": 3, "b": [0, 1], "c": "2026-01-02", "d": 0.5, "e": True}
 
 
 # -- against the service
