@@ -20,9 +20,16 @@ collect_ignore_glob = ["helpers/drill/without_*.py"]  # to import them takes a s
 # core, and threads that wait for each other took up to two fifths of the processor time of a test.
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-# A worker that ends takes everything apart that it has imported, for seconds, when all is said.
+
+
+def end_at_once(worker: int) -> None:
+    """A worker that ends takes apart what it has imported, for seconds, when all is said. Not so its forks."""
+    if os.getpid() == worker:
+        os._exit(0)
+
+
 if "PYTEST_XDIST_WORKER" in os.environ:
-    atexit.register(os._exit, 0)
+    atexit.register(end_at_once, os.getpid())
 # What is written for a moment, as the copy of every log that is read, need not reach a disk.
 if os.access(MEMORY, os.W_OK):
     tempfile.tempdir = os.environ.setdefault("TMPDIR", str(MEMORY))  # pytest has asked for it already
