@@ -23,7 +23,7 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 
 
 def end_at_once(worker: int) -> None:
-    """A worker that ends takes apart what it has imported, for seconds, when all is said. Not so its forks."""
+    """A worker that ends takes apart what it has imported, for seconds. Its forks end as they would."""
     if os.getpid() == worker:
         os._exit(0)
 

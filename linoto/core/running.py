@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.arrays import Records, reader
+from linoto.core.arrays import Bools, Ints, Records, reader
 from linoto.core.coins import Coins, draw_coins
 from linoto.core.decisions import check_reward
 from linoto.core.kernels import State
@@ -23,6 +24,7 @@ from linoto.core.tickets import Ticket, Tickets
 from linoto.core.whitening import white_steps
 
 of_rounds, of_rewards = reader(kernels.RUN, "rounds"), reader(kernels.RUN, "rewards")
+NOBODY_ELSE = nullcontext()
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -78,10 +80,30 @@ class Running:
         return None if self.lists is None else self.lists.resting
 
     @property
+    def present(self) -> Bools:
+        """(k,) the arms that can be played: all but those that were removed."""
+        with self.undisturbed():
+            return np.array((self.held.counts[kernels.ALLOWED] == 1) | self.all_present)
+
+    def are_present(self, arms: Ints) -> Bools:
+        """Which of these arms can be played."""
+        with self.undisturbed():
+            return np.array((self.held.counts[kernels.ALLOWED, arms] == 1) | self.all_present)
+
+    def has(self, arm: int) -> bool:
+        """Whether one arm can be played."""
+        with self.undisturbed():
+            return bool(self.held.counts.item(kernels.ALLOWED, arm) or self.all_present)
+
+    @property
     def all_present(self) -> bool:
         """Whether it rests which arms were removed: none were."""
         resting = self.resting
         return resting is not None and resting.all_present
+
+    def undisturbed(self) -> AbstractContextManager[object]:
+        """No read in another thread wakes what rests meanwhile, whoever looks at both."""
+        return NOBODY_ELSE if self.lists is None else self.lists.lock
 
     @property
     def estimate(self) -> State:

@@ -33,6 +33,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
 from linoto.core.drivers.fixed import FixedArms
 from linoto.core.kernels import lists as list_kernels
+from linoto.core.resting import rest
 from linoto.core.shortlists import Shortlists, Sizes
 from linoto.core.snapshots import resume
 from linoto.core.whitening import whitening
@@ -646,6 +647,24 @@ def test_whoever_reads_in_another_thread_waits_for_the_round() -> None:
     thread.join(10)
     assert read.is_set() and lists.book["steps"] == 0
     assert deepcopy(lists).lock is not lists.lock
+
+
+def test_no_arm_is_taken_for_removed_while_another_thread_reads() -> None:
+    """Which arms are present rests in two places, and a read moves it from one to the other."""
+    world = World(31)
+    agent, _ = world.agents(LinUCB())
+    agent.play(world.means, world.noise(40))
+    running, told = agent.running, Event()
+    assert running.lists is not None
+    running.lists.know(rest(running.params, running.held))
+    assert running.all_present and running.present.all() and not running.held.counts[kernels.ALLOWED].any()
+    thread = Thread(target=lambda: (running.has(3) and running.present.all() and told.set()))
+    with running.lists.lock:  # as a read has it
+        thread.start()
+        assert not told.wait(0.2)
+        running.lists.catch_up(running.params, running.held)
+    thread.join(10)
+    assert told.is_set() and not running.all_present
 
 
 def test_reads_in_another_thread_change_no_round() -> None:

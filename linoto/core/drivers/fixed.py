@@ -126,9 +126,8 @@ class FixedArms(Driver[Bools | None]):
         return None if allowed is None else self.present_among(allowed)
 
     def as_arm(self, arm: Any, asked: Bools | None, name: str = "arm") -> int:
-        counts = self.running.held.counts
-        index = as_arm(arm, counts.shape[1], name)
-        if counts.item(kernels.ALLOWED, index) == 0 and not self.running.all_present:
+        index = as_arm(arm, self.k, name)
+        if not self.running.has(index):
             raise ValueError(f"arm must be one that is present, got {index}, which was removed")
         return index
 
@@ -627,14 +626,13 @@ class FixedArms(Driver[Bools | None]):
     @property
     def present(self) -> Bools:
         """(k,) the arms that can be played: all but those that were removed."""
-        return np.array((self.running.held.counts[kernels.ALLOWED] == 1) | self.running.all_present)
+        return self.running.present
 
     def present_among(self, allowed: npt.ArrayLike) -> Bools:
         """(k,) the allowed arms that are present."""
         mask = as_mask(allowed, self.k)
-        if not self.running.all_present:
-            listed = np.flatnonzero(mask)
-            mask[listed] = self.running.held.counts[kernels.ALLOWED, listed] == 1
+        listed = np.flatnonzero(mask)
+        mask[listed] = self.running.are_present(listed)
         if not mask.any():
             raise ValueError("allowed must hold an arm that is present, got only arms that were removed")
         return mask
