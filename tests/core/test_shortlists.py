@@ -658,7 +658,7 @@ def test_no_arm_is_taken_for_removed_while_another_thread_reads() -> None:
     assert running.lists is not None
     running.lists.know(rest(running.params, running.held))
     assert running.all_present and running.present.all() and not running.held.counts[kernels.ALLOWED].any()
-    thread = Thread(target=lambda: (running.has(3) and running.present.all() and told.set()))
+    thread = Thread(target=lambda: running.has(3) and running.present.all() and told.set())
     with running.lists.lock:  # as a read has it
         thread.start()
         assert not told.wait(0.2)
