@@ -172,6 +172,7 @@ def findings(
         "blind": smallest_of_best(preview.worth_having(limit, blindly=True)),
         "deploys": judge(preview, limit, audited)[0] == "deploy",
         "pays": any(preview.gains(point) for point in preview.points),
+        "dear": preview.too_dear(),
         "empty": least_useful is not None and preview.is_empty(least_useful),
         "rounding": 0.0 if least_useful is None else rounding_share(least_useful, preview.horizon),
         "relative": getattr(preview.policy.composed().gate, "relative", False),

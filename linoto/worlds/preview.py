@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import floor, log10
+from math import floor, inf, log10
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ BESIDE = ("worst_loss_90", "worst_loss_max", "gain_mean", "gain_10", "gain_90") 
 USUAL_WORLDS = 30
 ASKED_COST = 60_000  # the same of a round that is asked for by itself
 MOST_WORK = 20_000_000_000  # multiplications in all worlds: about a minute of one core
+STAKE = 10.0  # times the mean gain: what a promise may allow to lose and still be worth having
 WORTH = 0.001  # of what the log earns: nobody changes anything for a smaller gain
 
 
@@ -218,6 +219,17 @@ class Preview:
         earned = self.earned / self.horizon if self.earned > 0 else 0.0  # NaN where it may be 0 or less
         return bool(why_worthless(point.certificate, earned=earned, horizon=self.horizon))
 
+    def is_dear(self, point: GridPoint) -> bool:
+        """Whether far more may be lost than is gained on average: nobody stakes ten for one."""
+        return (point.certificate.loss(self.horizon) or 0.0) > STAKE * point.mean_gain
+
+    def too_dear(self) -> GridPoint | None:
+        """The promise that allows to lose least for what it gains, where all that gain are too dear."""
+        fits = [point for point in self.points if self.gains(point) and not self.is_empty(point)]
+        if not all(map(self.is_dear, fits)):
+            return None
+        return max(fits, key=lambda p: p.mean_gain / (p.certificate.loss(self.horizon) or inf), default=None)
+
     def is_blind(self, point: GridPoint) -> bool:
         """Whether a promise breaks with a misfit that the log could not have shown."""
         return is_blind(point.certificate, least_misfit=self.least_misfit, horizon=self.horizon)
@@ -232,8 +244,9 @@ class Preview:
         return min(fits, key=lambda point: point.certificate.loss(self.horizon) or 0.0, default=None)
 
     def worth_having(self, limit: float | None = None, *, blindly: bool = False) -> list[GridPoint]:
-        """The values that gain on average with a promise that says something, within a limit if given, and
-        rests on nothing that the log could not have contradicted, unless that is allowed.
+        """The values that gain on average with a promise that says something, within a limit if given, does
+        not stake too much for that gain, and rests on nothing that the log could not have contradicted,
+        unless that is allowed.
 
         None of them where the worlds refute the promises.
         """
@@ -244,6 +257,7 @@ class Preview:
             for point in self.points
             if not self.is_empty(point)
             and self.gains(point)
+            and not self.is_dear(point)
             and (blindly or not self.is_blind(point))
             and (limit is None or (point.certificate.loss(self.horizon) or 0.0) <= limit)
         ]

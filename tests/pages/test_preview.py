@@ -26,6 +26,7 @@ from linoto.pages.preview import (
     chosen_point,
     gate_answer,
     gate_row,
+    judge,
     no_better_cells,
     signed,
     value_cells,
@@ -399,6 +400,24 @@ def test_what_gains_too_little_to_notice_or_by_chance_is_not_deployed() -> None:
         assert todo.startswith(said)
         assert ("(0.02\u00a0% of what the log earns in as many rounds), too little" in todo) == (gain == 0.02)
         assert ("12 worlds cannot tell whether that is chance" in todo) == (scatter == 1.0 and gain == 0.2)
+
+
+def test_nobody_is_told_to_stake_ten_for_one() -> None:
+    shown = result(policy=linoto.Gated(gate=linoto.Tolerance(budget=1.0)), grid=[4.0, 8.0], worlds=12)
+    low, high = (point.certificate.loss(300) or 0.0 for point in shown.points)
+
+    def gaining(*gains: float) -> linoto.Preview:
+        pairs = zip(shown.points, gains, strict=True)
+        points = tuple(replace(point, final_loss=np.full(12, -gain)) for point, gain in pairs)
+        return replace(shown, points=points, earned=300.0)
+
+    dear = gaining(low / 11, high / 12)
+    todo = answers(dear)[0][1]
+    assert todo.startswith("Do not deploy yet: all that was tried may lose far more than it gains.")
+    assert "The most favourable is a budget of 4\u00a0units" in todo and "11 times as much" in todo
+    assert dear.worth_having() == [] and judge(dear)[0] == "not yet"
+    one = gaining(low / 9, high / 12)  # the second gains more, and is not advised
+    assert answers(one)[0][1].startswith("Deploy with a budget of 4\u00a0units") and one.too_dear() is None
 
 
 def test_few_worlds_are_all_of_them_in_legends() -> None:

@@ -71,8 +71,9 @@ def test_a_limit_is_answered_by_what_was_seen_and_by_what_is_promised() -> None:
 def test_of_values_that_gain_the_same_the_smallest_is_chosen() -> None:
     result = preview(grid=[0.1, 0.2, 0.4])
     first = result.points[0]
-    same = replace(result, points=tuple(replace(point, final_loss=-np.ones(6)) for point in result.points))
-    better = (*same.points[:2], replace(same.points[2], final_loss=-1.1 * np.ones(6)))
+    alike = tuple(replace(point, final_loss=-100 * np.ones(6)) for point in result.points)
+    same = replace(result, points=alike)
+    better = (*same.points[:2], replace(same.points[2], final_loss=-110 * np.ones(6)))
     for limit in (1e9, (first.certificate.loss(300) or 0.0) + 1e-9):
         for found in (same.guaranteed(limit), smallest_of_best(same.worth_having(limit))):
             assert found is not None and found.value == 0.1
