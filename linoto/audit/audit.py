@@ -188,7 +188,8 @@ class AuditFindings:
         if self.gate.compares_with_log:
             rails = tuple(map(log.logged, rails))
         policy = Gated(gate=self.gate, confidence=self.confidence, guardrails=rails)
-        return with_usual_ridge(policy, len(log.features.labels), lambda: log.features.moments)
+        known = log.features
+        return with_usual_ridge(policy, len(known.labels), lambda: known.moments, known.raw_features)
 
     @property
     def several_gates(self) -> bool:

@@ -165,7 +165,8 @@ def read_policy(
     if plain and moments is not None:
         summed = moments
         policy = with_amounts(with_gate_for(moments, policy, arguments), amounts)
-        policy = with_usual_ridge(policy, moments.d, lambda: summed)
+        raw = None if log is None else log.features.raw_features
+        policy = with_usual_ridge(policy, moments.d, lambda: summed, raw)
         return with_guardrails(policy, rails, log)
     policy = with_evidence(with_gate(policy, arguments, guarded=bool(rails)), arguments)
     if log is not None:
@@ -176,7 +177,8 @@ def read_policy(
     policy = with_amounts(policy, amounts)
     if plain and log is not None:
         features = log.features
-        policy = with_usual_ridge(policy, len(features.labels), lambda: features.moments)
+        d, raw = len(features.labels), features.raw_features
+        policy = with_usual_ridge(policy, d, lambda: features.moments, raw)
     return with_guardrails(policy, rails, log)
 
 

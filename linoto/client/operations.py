@@ -356,7 +356,8 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     if isinstance(known, Gated) and known.gate is None:
         known = replace(known, gate=features.default_gate(known.assumed))
     if isinstance(known, Gated) and unsaid:
-        known = with_usual_ridge(known, len(features.labels), lambda: features.moments)
+        d, raw = len(features.labels), features.raw_features
+        known = with_usual_ridge(known, d, lambda: features.moments, raw)
     return with_guardrails(known, saved)
 
 

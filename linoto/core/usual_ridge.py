@@ -6,22 +6,31 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from linoto.core.arrays import Floats
 from linoto.core.evidence import likeliest_ridge
 from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments
 from linoto.core.policies import Gated
 
+ONE_SIZE = 4.0  # times the smallest feature of arms that the largest may be
 MOST_FEATURES = 2_000  # beyond, the eigenvalues of a log take longer than a person waits
 
 
-def with_usual_ridge(policy: Gated, d: int, log: Callable[[], Moments]) -> Gated:
+def with_usual_ridge(policy: Gated, d: int, log: Callable[[], Moments], raw: Floats | None = None) -> Gated:
     """The policy with the ridge by which its log of d features is the likeliest, unless it says one.
+
+    `raw` (k, w) are features of arms in the units in which they came. One ridge for all is judged by the
+    large ones: it holds the parameters of small ones at 0, and that of a year, far from 0, as well.
 
     noise^2 d / bound^2 is as good as the bound, and a bound that is guessed from a log is too long rather
     than too short. A ridge that follows rewards is outside the theorem of a confidence set, so this is for
     gates that read none (Control, whose promise is kept by a coin) and explorers that read none either.
     """
     if not needs_no_bounds(policy) or d > MOST_FEATURES:
+        return policy
+    if raw is not None and not are_of_one_size(raw):
         return policy
     summed = log()
     if not summed.count or summed.reward_squares is None:
@@ -43,3 +52,10 @@ def needs_no_bounds(policy: Gated) -> bool:
         and confidence.radius != "arms"
         and confidence.shift == 0
     )
+
+
+def are_of_one_size(features: Floats) -> bool:
+    """Whether the features of arms (k, w) have about the same size where they are not 0."""
+    used = np.maximum(np.count_nonzero(features, axis=0), 1)
+    sizes = np.sqrt(np.einsum("kw,kw->w", features, features, dtype=np.float64) / used)
+    return bool(sizes.max(initial=0.0) <= ONE_SIZE * sizes[sizes > 0].min(initial=np.inf))

@@ -52,6 +52,11 @@ class ArmFeatures:
         return Moments.of_arms(self.arms.actions, self.offline)
 
     @property
+    def raw_features(self) -> Floats:
+        """(k, w) what is known of arms in the units in which it came: nothing has scaled it."""
+        return self.arms.actions
+
+    @property
     def design(self) -> tuple[Floats, Offline]:
         """Arms and a log of them with the same X'X and X'y: those that there are."""
         return self.arms.actions, self.offline
@@ -104,6 +109,11 @@ class ContextFeatures:
     def labels(self) -> tuple[str, ...]:
         """(d,) the names of the features."""
         return self.recipe.names
+
+    @property
+    def raw_features(self) -> Floats:
+        """(k, w) what is known of arms in the units in which it came; a context is scaled by its recipe."""
+        return self.recipe.raw_features
 
     @property
     def design(self) -> tuple[Floats, Offline]:

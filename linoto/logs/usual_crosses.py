@@ -105,8 +105,37 @@ def borne_out(crossed: Crossed, found: LoggedContexts) -> tuple[LoggedContexts, 
 
 
 def likelihood(log: LoggedContexts) -> float:
-    """How likely the log is by these features, at the ridge that suits them, rewards around their mean."""
-    return float(evidence(log.features.moments, ones=ones_of(log.recipe)).max())
+    """How likely the log is by these features, at the ridge that suits them, rewards around their mean.
+
+    Columns of items count from their means, in their deviations: a year is as likely as an age.
+    """
+    moments, to = log.features.moments, of_one_size(log.recipe)
+    if to is not None:
+        gram, vector = to @ moments.gram @ to.T, to @ moments.reward_vector
+        moments = replace(moments, gram=(gram + gram.T) / 2, reward_vector=vector)
+    return float(evidence(moments, ones=ones_of(log.recipe)).max())
+
+
+def of_one_size(recipe: Recipe) -> Floats | None:
+    """(d, d) what makes of all features those of a recipe whose item columns have mean 0 and deviation 1.
+
+    A context's columns have that from the start, and a level is 0 or 1. The mean is a multiple of the
+    feature that a term is without the column; where there is none, it stays. None: there is nothing to do.
+    """
+    found, done = np.eye(recipe.d), False
+    for column in recipe.item_columns:
+        values = np.array(column.values)
+        means, sizes = values.mean(axis=0), values.std(axis=0)
+        if np.isin(values, (0.0, 1.0)).all() or not sizes.all():
+            continue
+        for term, place in recipe.slices.items():
+            if column.name in term[:1]:
+                without, others = recipe.slices.get(term[1:]), (place.stop - place.start) // sizes.size
+                found[place, place] = np.kron(np.diag(1 / sizes), np.eye(others))
+                if without is not None:
+                    found[place, without] = np.kron(-(means / sizes)[:, None], np.eye(others))
+                done = True
+    return found if done else None
 
 
 def ones_of(recipe: Recipe) -> Floats | None:

@@ -145,6 +145,11 @@ class LogOfArms:
         """The log by its features."""
         return Moments.of_arms(self.actions, self.log)
 
+    @property
+    def raw_features(self) -> Floats:
+        """(k, d) what is known of arms in the units in which it came."""
+        return self.actions
+
     def default_gate(self, confidence: Confidence) -> Gate:
         """What is previewed where no policy is given."""
         return Tolerance(epsilon=0.1)
@@ -255,6 +260,11 @@ class LogOfRounds:
     def moments(self) -> Moments:
         """The log by its features."""
         return self.log
+
+    @property
+    def raw_features(self) -> Floats:
+        """(k, w) the same; a context is scaled by its recipe."""
+        return self.recipe.raw_features
 
     def default_gate(self, confidence: Confidence) -> Gate:
         """What is previewed where no policy is given."""

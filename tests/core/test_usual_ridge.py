@@ -59,6 +59,17 @@ def test_a_log_that_cannot_tell_leaves_the_rule() -> None:
     assert with_usual_ridge(policy, MOST_FEATURES + 1, pytest.fail) is policy
 
 
+@pytest.mark.parametrize(
+    ("column", "of_one_size"),
+    [([0.5, 1.0, 2.0], True), ([0.01, 0.02, 0.12], False), ([2019.0, 2020.0, 2021.0], False)],
+)
+def test_one_ridge_is_for_features_of_one_size(column: list[float], of_one_size: bool) -> None:
+    raw, policy = np.column_stack([np.ones(3), column]), Gated(**BEHIND_A_COIN)
+    assert (with_usual_ridge(policy, LOG.d, lambda: LOG, raw) != policy) == of_one_size
+    one_hot = np.eye(3) * [[1.0], [1.0], [2.0]]  # an arm that was seldom logged is no small feature
+    assert with_usual_ridge(policy, LOG.d, lambda: LOG, one_hot) != policy
+
+
 def log_of_clicks(**columns: Any) -> linoto.Log:
     rng = np.random.default_rng(8)
     arms, age = rng.integers(3, size=600), rng.standard_normal(600)

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.exits import run
 
-from linoto import Greedy, Log, columns, read_arms, read_log
+from linoto import Greedy, Log, Moments, columns, read_arms, read_log
 from linoto.logs.dialects import DIALECTS
+from linoto.logs.features import LoggedContexts
 from linoto.logs.statement import Question, statement_of
-from linoto.logs.usual_crosses import with_usual_crosses
+from linoto.logs.usual_crosses import likelihood, with_usual_crosses
 
 NAMED: dict[str, Any] = {"item": "offer", "reward": "click"}
 EIGHT = [f"x{i}" for i in range(8)]
@@ -160,6 +161,27 @@ def test_columns_of_every_kind_are_crossed() -> None:
     assert log.recipe.crosses == (("offer", "age"),) and log.recipe.own_width == 1 + len(
         log.recipe.labels["age"]
     )
+
+
+@pytest.mark.parametrize(("unit", "zero"), [(1.0, 2018.0), (100.0, 0.0), (1e-3, 0.0), (1e6, 1.7e9)])
+def test_units_of_what_is_known_of_items_decide_no_cross(unit: float, zero: float) -> None:
+    rng = np.random.default_rng(0)
+    item, age = rng.integers(5, size=1500), rng.uniform(20, 70, 1500)
+    clicked = rng.random(1500) < 0.5 + 0.004 * (item - 2) * (age - 45)
+    table = pd.DataFrame({"item": item, "age": age, "click": clicked.astype(int)})
+    logs = [
+        read_log(
+            table,
+            item="item",
+            reward="click",
+            numeric=["age"],
+            arms=read_arms(pd.DataFrame({"id": range(5), "known": known})),
+        )
+        for known in (np.arange(5.0), zero + unit * np.arange(5.0))
+    ]
+    assert [log.recipe.crosses for log in logs] == [(("known", "age"),)] * 2
+    plain = [LoggedContexts(log.recipe, log.features.moments, Moments.empty(log.recipe.d)) for log in logs]
+    assert likelihood(plain[1]) == pytest.approx(likelihood(plain[0]), abs=1e-3)
 
 
 def test_commands_cross_unless_they_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

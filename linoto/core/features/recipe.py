@@ -145,6 +145,12 @@ class Recipe:
         return effects | {column.name: np.array(column.values) for column in self.item_columns}
 
     @property
+    def raw_features(self) -> Floats:
+        """(k, 1 + w) what is known of items, as it came, beside a 1: the size of all other features."""
+        values = (np.array(column.values) for column in self.item_columns)
+        return np.hstack([np.ones((len(self.items), 1)), *values])
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """The columns that each row of a log has: of the context, and of the action itself."""
         return (*self.context, *self.action)
