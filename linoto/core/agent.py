@@ -400,9 +400,9 @@ class Agent:
 
     # -- looking
 
-    def check_reward(self, reward: float) -> None:
-        """Refuse a reward that `observe` would refuse."""
-        self.running.check_reward(reward)
+    def check_reward(self, reward: float) -> float:
+        """A reward as `observe` counts it; refuses one that it would refuse."""
+        return self.running.check_reward(reward)
 
     def interval(self, arm: int | npt.ArrayLike) -> tuple[float, float]:
         """Bounds on the mean reward of an arm, as in `lcb` and `ucb`; or of an action (d,)."""

@@ -98,14 +98,15 @@ def findings_of(verdict: str | None, reasons: Sequence[str]) -> Findings:
 
 
 def surely_earned(offline: Offline, confidence: Confidence | None) -> float:
-    """What a log earns per round on average; 0 where it may be 0 or less, as far as anybody knows."""
-    if offline.total == 0 or offline.reference <= 0 or confidence is None:
+    """What a log earns per round on average: below 0 a cost, and 0 where nobody knows which of the two."""
+    if offline.total == 0 or offline.reference == 0 or confidence is None:
         return 0.0
     squares = None if offline.reward_squares is None else float(offline.reward_squares.sum())
     limits = confidence.reward_range or (-inf, inf)
     total = float(offline.reward_sums.sum())
-    least, _ = mean_interval(total, offline.total, squares, confidence, limits)
-    return offline.reference if limits[0] >= 0 or least > 0 else 0.0
+    least, most = mean_interval(total, offline.total, squares, confidence, limits)
+    earns, costs = limits[0] >= 0 or least > 0, limits[1] <= 0 or most < 0
+    return offline.reference if earns or costs else 0.0
 
 
 def why_worthless(certificate: Certificate, *, earned: float, horizon: int) -> str:
@@ -122,11 +123,12 @@ def why_worthless(certificate: Certificate, *, earned: float, horizon: int) -> s
             f"over {rounds} the promise says nothing: no play could lose more than "
             f"{amount(certificate.possible)} per round"
         )
-    if earned <= 0 or allowed < AT_RISK * earned * horizon:
+    size, does = abs(earned) * horizon, "earns" if earned > 0 else "loses"
+    if earned == 0 or allowed < AT_RISK * size:
         return ""
     return (
         f"over {rounds} the promise allows a loss of {amount(allowed)}: half or more of the "
-        f"{amount(earned * horizon)} that the log earns in as many"
+        f"{amount(size)} that the log {does} in as many"
     )
 
 

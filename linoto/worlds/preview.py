@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import floor, inf, log10
+from math import floor, inf, isnan, log10
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ class Preview:
     best: Ints  # (worlds,) the best arm of each world
     headroom: Floats  # (worlds,) how much more than the log the best arm earns, in all rounds together
     spread: Floats  # (worlds,) standard deviation between the arms' average rewards that each was drawn with
-    earned: float  # by as many rounds of the log's average reward; NaN where it cannot be told from 0 or less
+    earned: float  # by as many rounds of the log's average reward; below 0 a cost, NaN where nobody can tell
     event: float = 0.0  # what one reward of two possible ones is worth, as a click; 0 where others exist
     rounds_from: str = ""  # what the rounds of a log with contexts are drawn from, in words; "": fixed arms
     least_misfit: float = 0.0  # of the linear model, that the log could have shown; 0: nothing rests on it
@@ -120,7 +120,12 @@ class Preview:
     @property
     def least_gain(self) -> float:
         """What nobody would notice: 0.1 % of what the log earns, and less than one click."""
-        return max(self.event, WORTH * self.earned if self.earned > 0 else 0.0)
+        return max(self.event, WORTH * self.size)
+
+    @property
+    def size(self) -> float:
+        """The rewards, or the costs, of as many rounds of the log; 0 where they may be either."""
+        return 0.0 if isnan(self.earned) else abs(self.earned)
 
     @property
     def covers_both(self) -> bool:
@@ -216,7 +221,7 @@ class Preview:
 
     def is_empty(self, point: GridPoint) -> bool:
         """Whether a promise is worth nothing over the horizon, by the rule of every verdict."""
-        earned = self.earned / self.horizon if self.earned > 0 else 0.0  # NaN where it may be 0 or less
+        earned = 0.0 if isnan(self.earned) else self.earned / self.horizon
         return bool(why_worthless(point.certificate, earned=earned, horizon=self.horizon))
 
     def is_dear(self, point: GridPoint) -> bool:
@@ -448,8 +453,8 @@ def usual_grid(policy: ComposedPolicy, known: Plausible, horizon: int) -> list[f
     """The values that are tried where none are given: shares of what the log earns that a gate can have."""
     parameter = parameter_of(policy, known)
     confidence = policy.composed().assumed
-    # how much a reward scatters, where what the log earns may be 0 or less
-    scale = surely_earned(known.whole, confidence) or known.law(confidence).noise
+    # how much a reward scatters, where the log may earn or lose
+    scale = abs(surely_earned(known.whole, confidence)) or known.law(confidence).noise
     values = known.gate_of(policy).grid(scale, horizon)
     return [v for v in values if can_start(policy.with_parameter(parameter, v), known)] or list(values)
 

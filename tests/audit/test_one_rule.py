@@ -154,6 +154,23 @@ def test_a_promise_says_whether_it_rests_on_a_linear_model() -> None:
         assert not type(found)(**told).by_model
 
 
+def test_costs_are_weighed_as_what_is_earned_is() -> None:
+    """Failures as -1 and successes as 1 state the same log: what is promised is worth the same."""
+    costs = linoto.Offline(pulls=[900, 100], reward_sums=[-200.0, -20.0], reward_squares=[200.0, 20.0])
+    known = linoto.Confidence(noise="bounded", reward_range=(-1.0, 0.0))
+    size = surely_earned(costs, known)
+    assert size == costs.reference == -0.22
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=30.0), confidence=known)
+    for budget, worthless in ((0.4, False), (0.6, True)):
+        certificate = replace(policy.certificate(np.eye(2), costs), constant=budget * 0.22 * 5000)
+        why = why_worthless(certificate, earned=size, horizon=5000)
+        assert bool(why) == worthless and ("1100 that the log loses" in why) == worthless
+    wide = replace(known, reward_range=(-1.0, 1.0))
+    assert (
+        surely_earned(costs, wide) < 0 and surely_earned(replace(costs, reward_sums=[1.0, -1.0]), wide) == 0
+    )
+
+
 @pytest.mark.parametrize("mean, earns", [(0.005, False), (0.2, True)])
 def test_audit_and_preview_ask_in_one_way_whether_a_log_earns_more_than_nothing(
     mean: float, earns: bool

@@ -109,6 +109,16 @@ def test_a_reward_out_of_range_is_refused_and_changes_nothing(any_place: Place) 
         assert reward(service, made.decision_id, 0.5).status == "applied"
 
 
+def test_a_reward_that_rounding_put_beside_its_range_is_kept_as_the_end_of_that(place: Place) -> None:
+    with opened(place) as service:
+        create(service)
+        for sent, kept in ((-1e-17, 0.0), (1 + 2e-16, 1.0)):
+            made = decide(service)
+            answer = reward(service, made.decision_id, sent)
+            assert (answer.status, answer.reward) == ("applied", kept)
+            assert reward(service, made.decision_id, sent).status == "duplicate"
+
+
 def test_every_decision_is_closed_after_its_window_by_the_default(place: Place) -> None:
     clock = FakeClock()
     with opened(place, clock=clock) as service:

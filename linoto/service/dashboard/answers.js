@@ -168,7 +168,7 @@ export function actOf(loop, gained, recent = []) {
   if (loop.archived) return act("", "Nothing", "The loop is archived: it decides no more.");
   if (open.length) return act("bad", "Act now", `${count(open.length, "alarm")} not answered: what to do stands above.`);
   if (loop.decisions === 0) return act("", "Connect it", "Nobody has asked it for a decision yet; how to ask stands below.");
-  if (mode === "shadow") return act("", "Decide whether to go live", "In shadow mode nothing is risked, and nothing is gained.");
+  if (mode === "shadow") return act("", "Decide whether to go live", "In shadow mode the safe choice is played: nothing is explored.");
   if (mode === "safe-only") return act("", "Decide whether to explore", `Nothing is explored since ${moment(loop.switched_at ?? loop.created_at)}.`);
   if (gained.side < 0) return act("bad", "Stop exploring", "It earns less than current practice, and that is not chance.");
   if (loop.standing) return act("", "Keep an eye on it", loop.standing);

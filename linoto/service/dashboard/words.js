@@ -37,7 +37,7 @@ export const WORDS = {
 
 const MODES = {
   live: "The policy decides.",
-  shadow: "It decides and records, but plays the safe choice, its fallback: nothing is risked.",
+  shadow: "It decides and records, but plays the safe choice, its fallback: nothing is explored.",
   "safe-only": "It plays the safe choice only, its fallback: nothing is explored.",
 };
 

@@ -437,14 +437,15 @@ class Loops:
             return result(decision_id, "invalid", message=str(error))
         found = [] if reward is None else [self._read_reward(connection, loop, decision_id, number, reward)]
         if not metrics and found:
-            if found[0].status == "applied" and reward is not None:
-                self.record(connection, loop, RewardRecorded(number, reward, "reported"), at)
+            if found[0].status == "applied" and found[0].reward is not None:
+                self.record(connection, loop, RewardRecorded(number, found[0].reward, "reported"), at)
             return found[0]
         stand = sql.metrics_of(connection, loop.id, number) if metrics else {}
         found += [self._read_metric(loop, number, stand, *given) for given in (metrics or {}).items()]
         refused = next((each for each in found if each.code != 200), None)
         if refused is not None or not found:
             return refused or result(decision_id, "invalid", message=NOTHING_TOLD)
+        reward = reward if reward is None else found[0].reward
         if reward is not None and found[0].status == "applied":
             self.record(connection, loop, RewardRecorded(number, reward, "reported"))
         fresh = {metric: float(value) for metric, value in (metrics or {}).items() if metric not in stand}
@@ -519,13 +520,14 @@ class Loops:
     def _read_reward(
         self, connection: Connection, loop: Loop, decision_id: str, number: int, reward: float
     ) -> RewardResult:
-        """What becomes of a reward."""
+        """What becomes of a reward; one that rounding has put beside its range is the end of that."""
+        try:
+            reward = loop.agent.check_reward(reward)
+        except ValueError as error:
+            if number in loop.pending:
+                return result(decision_id, "invalid", message=str(error))
         if number not in loop.pending:
             return self._closed_already(connection, loop, number, reward)
-        try:
-            loop.agent.check_reward(reward)
-        except ValueError as error:
-            return result(decision_id, "invalid", message=str(error))
         return RewardResult(decision_id, "applied", 200, reward)
 
     def _read_metric(

@@ -185,7 +185,7 @@ class Watch:
         return alarm_sums(self.scale, counts, self.least(counts), threshold)
 
     def drift(self, plays: int, closed: int, rewards: float) -> float:
-        """log evidence that plays of the logging mixture no longer earn what they earned in the log."""
+        """log evidence that plays which must earn what the log earned no longer do."""
         if not self.watches_drift:
             return -inf
         rounding = self.kappa * (self.scale.high - self.scale.low)
