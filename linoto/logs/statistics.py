@@ -289,7 +289,7 @@ class Blocks:
         found, more = borne_out(made, LoggedContexts(made.recipe, *halves))
         if made.usual and found.recipe.crosses and q.numeric:
             more += (STRAIGHT,)
-        return found, (*asked.notes(seen), *more)
+        return found, (*asked.notes(seen, int(self.rows.sum())), *more)
 
     def words(self, place: int) -> list[str | None]:
         """A level of a column in each block; None: without a value."""

@@ -6,14 +6,15 @@ as JSON.
 """
 
 from linoto.core.features.columns.bands import Bands
-from linoto.core.features.columns.category import MISSING, Category, in_order
-from linoto.core.features.columns.column import Cell, Column, Fault, Found, Levels, number_literal
+from linoto.core.features.columns.category import Category, in_order
+from linoto.core.features.columns.column import MISSING, Cell, Column, Fault, Found, Levels, number_literal
 from linoto.core.features.columns.embedding import Embedding
 from linoto.core.features.columns.fourier import Fourier
 from linoto.core.features.columns.hashed import Hashed
 from linoto.core.features.columns.items import ItemColumn
 from linoto.core.features.columns.logarithm import Logarithm
 from linoto.core.features.columns.numeric import NumberColumn, Numeric
+from linoto.core.features.columns.optional import OptionalColumn
 from linoto.core.features.columns.powers import Powers
 from linoto.core.features.columns.spline import Spline
 from linoto.core.features.columns.spread import MARKS, Spread
@@ -37,6 +38,7 @@ __all__ = [
     "Logarithm",
     "NumberColumn",
     "Numeric",
+    "OptionalColumn",
     "Powers",
     "Since",
     "Spline",
