@@ -76,5 +76,6 @@ def run_sql(arguments: argparse.Namespace) -> None:
         crosses=read_crosses(a),
         min_count=a.min_count or 1,
         guardrails=a.guardrail or (),
+        missing=a.missing or "refuse",
     )
     print(statement_of(question, dialect_of(a.dialect)))

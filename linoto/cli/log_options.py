@@ -132,14 +132,14 @@ def add_context(command: Parser, *, foreign: bool = True) -> None:
         type=positive,
         help="rows that a level of a context column needs for a feature of its own (default: 1)",
     )
-    if not foreign:
-        return
     command.add_argument(
         "--missing",
         choices=("refuse", "feature"),
         help="what a missing number of a context column is: a bad row, or a feature of its own where the log "
         "has some (default: refuse)",
     )
+    if not foreign:
+        return
     command.add_argument(
         "--no-curves",
         action="store_true",

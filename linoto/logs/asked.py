@@ -16,12 +16,13 @@ from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.features import LoggedContexts
 from linoto.logs.log_parts import LogParts
 from linoto.logs.queries import Columns
+from linoto.logs.statement import MISSING_NUMBERS
 from linoto.logs.tables import Connection, StagedFile
 from linoto.logs.usual_crosses import Crossed, borne_out, with_named_crosses, with_usual_crosses
 from linoto.logs.usual_curves import with_usual_curves
 
 MAX_FEATURES = 1000
-REFUSE, FEATURE = "refuse", "feature"
+REFUSE = "refuse"
 Crosses = Sequence[tuple[str, str]]
 Noted = tuple[LoggedContexts | None, tuple[str, ...]]  # what contexts say, and what was noticed
 
@@ -47,7 +48,7 @@ class AskedColumns:
         check_count("max_features", self.max_features)
         if not isinstance(self.curves, bool):
             raise ValueError(f"curves must be True or False, got {self.curves!r}")
-        check_choice("missing", self.missing, (REFUSE, FEATURE))
+        check_choice("missing", self.missing, MISSING_NUMBERS)
         for name in ("numeric", "categories", "columns", "features"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} must be a list of columns, got the text {getattr(self, name)!r}")
