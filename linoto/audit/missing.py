@@ -16,7 +16,7 @@ from linoto.audit.pvalues import TEST_LEVEL, holm
 from linoto.core.features.columns import OptionalColumn
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe, Term
-from linoto.core.hints import amount
+from linoto.core.hints import amount, shortened_list
 from linoto.logs.read import Log
 
 RANK = 1e-10  # of the largest direction: what is smaller is rounding
@@ -37,23 +37,25 @@ class MissingValues(NamedTuple):
         return self.p is not None and self.p < TEST_LEVEL
 
     @property
-    def text(self) -> str:
-        """In how many rows it is missing, and what arms earn there."""
-        found = f"{self.column!r} in {self.rows:,} rows, {self.share:.1%} of all"
-        if self.p is None:
-            return found
-        if not self.matters:
-            return f"{found}; no sign that arms earn something else there (p = {self.p:.2g})"
+    def where(self) -> str:
+        """In how many rows it is missing."""
+        return f"{self.column!r} in {self.rows:,} rows ({self.share:.1%})"
+
+    @property
+    def told(self) -> str:
+        """What arms earn there."""
         way = "more" if self.difference > 0 else "less"
         much = f"{amount(abs(self.difference))} {way} on average"
-        return f"{found}; arms earn something else there: {much} (p = {self.p:.2g})"
+        return f"arms earn something else there: {much} (p = {self.p:.2g})"
 
 
 def find_missing(log: Log) -> tuple[MissingValues, ...]:
     """The columns of a log's context that are missing in some rows, in the order of the recipe."""
-    if log.contexts is None:
-        return ()
-    recipe, moments = log.recipe, log.moments
+    return () if log.contexts is None else missing_values(log.recipe, log.moments)
+
+
+def missing_values(recipe: Recipe, moments: Moments) -> tuple[MissingValues, ...]:
+    """The same by the sums of its features."""
     places = {
         column.name: recipe.slices[(column.name,)].stop - 1
         for column in recipe.context
@@ -127,9 +129,14 @@ def fitted(moments: Moments, places: Sequence[int]) -> Fitted:
 
 
 def missing_facts(found: Sequence[MissingValues]) -> Iterator[tuple[str, str]]:
-    """How many values each column lacks, and whether rewards are others there."""
+    """How many values each column lacks, and whether arms earn something else there."""
     for column in found:
-        yield "missing values", column.text
+        if column.matters:
+            yield "missing values", f"{column.where}; {column.told}"
+    others = [column.where for column in found if not column.matters]
+    if others:
+        sign = "; no sign that arms earn something else there" * any(c.p is not None for c in found)
+        yield "missing values", shortened_list(others) + sign
 
 
 def missing_notes(found: Sequence[MissingValues]) -> Iterator[str]:

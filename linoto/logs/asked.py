@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from linoto.core.features.columns import Category, Column, Found, ItemColumn, Numeric, OptionalColumn
 from linoto.core.features.recipe import Recipe
@@ -24,6 +24,7 @@ from linoto.logs.usual_curves import with_usual_curves
 MAX_FEATURES = 1000
 REFUSE = "refuse"
 Crosses = Sequence[tuple[str, str]]
+OneKind = TypeVar("OneKind", bound=Column)
 Noted = tuple[LoggedContexts | None, tuple[str, ...]]  # what contexts say, and what was noticed
 
 
@@ -61,8 +62,8 @@ class AskedColumns:
     @property
     def learning(self) -> tuple[str, ...]:
         """The columns of which the log says what they are like."""
-        drafts = (column.name for column in self.columns if column.draft or column.name in self.doubtful)
-        return (*self.numeric, *self.categories, *drafts)
+        drafts = (column.name for column in self.columns if column.draft)
+        return tuple(dict.fromkeys((*self.numeric, *self.categories, *drafts, *self.doubtful)))
 
     @property
     def doubtful(self) -> tuple[str, ...]:
@@ -70,19 +71,23 @@ class AskedColumns:
         if self.missing == REFUSE:
             return ()
         said = (c.name for c in self.columns if isinstance(c, OptionalColumn) and not c.missing)
-        return (*self.numeric, *said)
+        return (*self.numeric, *self.features, *said)
 
     @property
     def context(self) -> tuple[Column, ...]:
         """The columns of the context, as far as they are known before the log is read."""
         drafts = (Category(name=name, levels=(), other=True) for name in self.categories)
         columns: tuple[Column, ...] = (*map(numeric, self.numeric), *drafts, *self.columns)
+        return self.before_reading(columns)
+
+    def before_reading(self, columns: Sequence[OneKind]) -> tuple[OneKind, ...]:
+        """Columns with which the log is read: those that it may lack may be missing."""
         return tuple(maybe_missing(c, True) if c.name in self.doubtful else c for c in columns)
 
     @property
     def action(self) -> tuple[Numeric, ...]:
         """The columns of the action itself."""
-        return tuple(map(numeric, self.features))
+        return self.before_reading([*map(numeric, self.features)])
 
     def complete(self, named: Columns) -> Columns:
         """All columns that are read, each of them once."""
@@ -130,7 +135,7 @@ class AskedColumns:
             items=() if item is None else arms.names,
             item_columns=known,
             context=tuple(self.learned(column, seen, rows) for column in self.context),
-            action=self.action,
+            action=tuple(self.learned(column, seen, rows) for column in self.action),
             crosses=tuple((meant.get(a, a), meant.get(b, b)) for a, b in self.crosses or ()),
             item_effects=not known if self.item_effects is None else self.item_effects,
             intercept=self.intercept,
@@ -139,7 +144,7 @@ class AskedColumns:
             return with_named_crosses(recipe)
         return with_usual_crosses(recipe, rows, most=self.max_features, but=constant_columns(seen, rows))
 
-    def learned(self, column: Column, seen: Seen, rows: int) -> Column:
+    def learned(self, column: OneKind, seen: Seen, rows: int) -> OneKind:
         """A column with what a log of so many rows says of it."""
         if column.name in self.doubtful:
             column = maybe_missing(column, missing_rows(seen[column.name], rows) > 0)
@@ -233,7 +238,7 @@ def numeric(name: str) -> Numeric:
     return Numeric(name=name)
 
 
-def maybe_missing(column: Column, missing: bool) -> Column:
+def maybe_missing(column: OneKind, missing: bool) -> OneKind:
     """The same column, whose value may be missing or not."""
     return replace(column, missing=missing) if isinstance(column, OptionalColumn) else column
 

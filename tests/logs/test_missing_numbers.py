@@ -131,6 +131,22 @@ def test_what_is_missing_is_so_in_every_kind_of_table(how: str, tmp_path: Path) 
     assert (found.moments.gram == expected.moments.gram).all()
 
 
+def test_numbers_of_the_action_may_be_missing_too() -> None:
+    table = visits().rename(columns={"price": "shown"})
+    asked: dict[str, Any] = {
+        "reward": "click",
+        "numeric": ["age"],
+        "features": ["shown"],
+        "missing": "feature",
+    }
+    log = read_log(table, **asked, crosses=[("age", "shown")])
+    recipe = log.recipe
+    assert recipe.action[0].missing and recipe.names[-1] == "age=(missing) × shown=(missing)"
+    rows = table.to_dict("records")
+    X = [recipe.transform(context_in(row, ["age"]), {"it": {"shown": row["shown"]}})[0] for row in rows]
+    np.testing.assert_allclose(log.moments.gram, np.array(X).T @ np.array(X), rtol=1e-12, atol=1e-9)
+
+
 def test_parts_and_halves_add_up() -> None:
     table = visits()
     options: dict[str, Any] = {**NAMED, "numeric": ["age", "price"], "missing": "feature", "curves": False}
@@ -229,7 +245,7 @@ def test_what_is_no_number_is_bad_as_before(value: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_number_is_refused_with_the_way_out() -> None:
-    told = r"column 'age': the value is missing: read with missing=\"feature\" \(--missing feature\), such"
+    told = r"column 'age': the value is missing: read with missing='feature', such rows have a feature"
     with pytest.raises(ValueError, match=told):
         read_log(visits(), **NAMED, numeric=["age"])
     recipe = read_log(visits(share=0.0), **NAMED, numeric=["age"]).recipe

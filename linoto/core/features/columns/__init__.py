@@ -14,13 +14,14 @@ from linoto.core.features.columns.hashed import Hashed
 from linoto.core.features.columns.items import ItemColumn
 from linoto.core.features.columns.logarithm import Logarithm
 from linoto.core.features.columns.numeric import NumberColumn, Numeric
-from linoto.core.features.columns.optional import OptionalColumn
+from linoto.core.features.columns.optional import IN_LOG, OptionalColumn, is_absent
 from linoto.core.features.columns.powers import Powers
 from linoto.core.features.columns.spline import Spline
 from linoto.core.features.columns.spread import MARKS, Spread
 from linoto.core.features.columns.times import Cycle, Since
 
 __all__ = [
+    "IN_LOG",
     "MARKS",
     "MISSING",
     "Bands",
@@ -44,5 +45,6 @@ __all__ = [
     "Spline",
     "Spread",
     "in_order",
+    "is_absent",
     "number_literal",
 ]

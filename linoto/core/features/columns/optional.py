@@ -18,10 +18,8 @@ from linoto.core.cells import is_missing
 from linoto.core.features.columns.column import MISSING, Column, Fault, text_literal
 
 WORDS = ("", "na", "n/a", "nan", "null", "none", "<na>")  # of tables, for a number that is not there
-IN_LOG = 'read with missing="feature" (--missing feature), such rows have a feature of their own'
-IN_REQUEST = (
-    'it may be missing only where it was in rows of the log, read with missing="feature" (--missing feature)'
-)
+IN_LOG = "read with missing='feature', such rows have a feature of their own"
+IN_REQUEST = "it may be missing only where it was in rows of the log, read with missing='feature'"
 
 
 @dataclass(frozen=True, kw_only=True)
