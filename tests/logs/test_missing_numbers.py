@@ -13,7 +13,7 @@ from helpers.small_parts import read_in_parts
 
 import linoto
 from linoto import Log, Moments, Numeric, Recipe, read_log, read_rows
-from linoto.columns import Cycle, Embedding, Fourier, Logarithm, Powers, Since, Spline
+from linoto.columns import Bands, Cycle, Embedding, Fourier, Logarithm, Powers, Since, Spline
 from linoto.core.features.columns import Column, OptionalColumn
 from linoto.core.features.written import column_of
 
@@ -248,6 +248,11 @@ def test_a_missing_number_is_refused_with_the_way_out() -> None:
     told = r"column 'age': the value is missing: read with missing='feature', such rows have a feature"
     with pytest.raises(ValueError, match=told):
         read_log(visits(), **NAMED, numeric=["age"])
+    words = visits(rows=9).assign(age=["NA", *"12345678"])
+    with pytest.raises(ValueError, match="finite number, got 'NA': read with missing='feature', such rows"):
+        read_log(words, **NAMED, numeric=["age"])
+    with pytest.raises(ValueError, match=r"must be a number, got 'NA'$"):  # bands have no such feature
+        read_log(words, **NAMED, columns=[Bands(name="age", edges=2)])
     recipe = read_log(visits(share=0.0), **NAMED, numeric=["age"]).recipe
     for value in (None, np.nan, "", "NA", pd.NA):
         with pytest.raises(ValueError, match="it may be missing only where it was in rows of the log"):
