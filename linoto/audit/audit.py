@@ -27,6 +27,7 @@ from linoto.audit.fit import LackOfFit, Linearity
 from linoto.audit.gain import Gain, find_gain, gain_facts, gain_reasons, gain_support
 from linoto.audit.means import MeansOfArms, means_of
 from linoto.audit.metrics import MetricFindings, look_at_metrics
+from linoto.audit.missing import MissingValues, find_missing, missing_facts, missing_notes
 from linoto.audit.noise import Noise, noise_fact
 from linoto.audit.promises import (
     NAMES,
@@ -68,8 +69,16 @@ SHARES_CHANGED = (
     "drift and linearity are judged by tests that allow for it, and see less"
 )
 SUMMARY = {
-    *("verdict", "because", "rows", "arms", "rewards", "rewards: level", "noise", "tails", "contexts help?"),
-    *("linear?", "steady?", "promise", "promise: most lost per round", "promise: most lost in all", "gate"),
+    *("verdict", "because", "rows", "arms", "missing values", "rewards", "rewards: level", "noise", "tails"),
+    *(
+        "contexts help?",
+        "linear?",
+        "steady?",
+        "promise",
+        "promise: most lost per round",
+        "promise: most lost in all",
+        "gate",
+    ),
 }
 
 
@@ -114,6 +123,7 @@ def audit_log(
         why=why,
         promises=means.promises(confidence, budget=budget, epsilon=epsilon),
         metrics=look_at_metrics(log, rows, delta=delta, adaptive=adaptive),
+        missing=find_missing(log),
         **look_at(means, confidence, adaptive=adaptive, horizon=horizon),
     )
     return Audit(**vars(found), **judged(found.judged_by()))
@@ -163,6 +173,7 @@ class AuditFindings:
     wrong_propensities: Ints  # arms whose propensities cannot be right
     promises: tuple[GatePromise, ...]  # what each gate would promise
     metrics: tuple[MetricFindings, ...] = ()  # of guardrails
+    missing: tuple[MissingValues, ...] = ()  # columns of the context that some rows lack
 
     @property
     def log(self) -> Log:
@@ -321,6 +332,7 @@ class AuditFindings:
             *self.linearity.notes(),
             *([f"drift could not be tested: {self.means.why_no_drift()}"] if untested else []),
             *propensity_notes(self.wrong_propensities, log),
+            *missing_notes(self.missing),
             *(note for metric in self.metrics for note in metric.notes),
         )
 
@@ -407,6 +419,7 @@ class Audit(AuditFindings):
             "propensities": None
             if likely is None
             else {"low": likely.low, "high": likely.high, "wrong": wrong},
+            "missing": [column._asdict() for column in self.missing],
             **({"metrics": [metric.to_dict() for metric in self.metrics]} if self.metrics else {}),
         }
 
@@ -442,6 +455,7 @@ class Audit(AuditFindings):
             *assumed_facts(self.confidence, self.why),
             *self.promise_assumes(),
             *content_facts(log),
+            *missing_facts(self.missing),
             *self.means.facts(),
             *self.reward_facts(),
             ("noise", noise_fact(self.noise, self.means.centre)),

@@ -46,21 +46,28 @@ def find_curves(rows: Rows) -> tuple[Curve, ...]:
     gram, sums = rows.sums(np.arange(len(rows)))
     inverse = np.asarray(np.linalg.pinv(gram, hermitian=True), dtype=np.float64)
     left = rows.rewards - rows.features.times(inverse @ sums)
-    names = [column.name for column in numbers]
-    tests = {name: bend_p(rows, rows.columns[name].values[:, 0], inverse, left) for name in names}
+    tests = {column.name: bend_p(rows, column, inverse, left) for column in numbers}
     told = {name: p for name, p in tests.items() if p is not None}
     found = zip(told, holm(np.array([*told.values()])).tolist(), strict=True)
     return tuple(sorted((Curve(*each) for each in found), key=lambda curve: curve.p))
 
 
-def bend_p(rows: Rows, values: Floats, inverse: Floats, left: Floats) -> float | None:
-    """The p-value of lines that begin at quantiles; None where the number has too few values to bend."""
+def bend_p(rows: Rows, column: Numeric, inverse: Floats, left: Floats) -> float | None:
+    """The p-value of lines that begin at quantiles; None where the number has too few values to bend.
+
+    Rows without a value are on no line: the model has a feature for them.
+    """
     from scipy.special import chdtrc  # type: ignore[import-untyped]
 
-    knots = np.unique(np.quantile(values, BENDS))
-    pieces = [np.maximum(values - knot, 0.0) for knot in knots if values.min() < knot < values.max()]
-    known = [(freed(piece, rows, inverse), SAID * (piece @ piece)) for piece in pieces]
-    free = np.array([piece for piece, least in known if piece @ piece > least])
+    features = rows.columns[column.name].values
+    values, there = features[:, 0], features[:, -1] == 0 if column.missing else np.full(len(rows), True)
+    if not there.any():
+        return None
+    known = values[there]
+    knots = [knot for knot in np.unique(np.quantile(known, BENDS)) if known.min() < knot < known.max()]
+    pieces = [np.where(there, np.maximum(values - knot, 0.0), 0.0) for knot in knots]
+    freed_pieces = [(freed(piece, rows, inverse), SAID * (piece @ piece)) for piece in pieces]
+    free = np.array([piece for piece, least in freed_pieces if piece @ piece > least])
     if not len(free):
         return None
     scores, spread = free @ left, (free * left**2) @ free.T

@@ -11,9 +11,10 @@ DIALECTS = ("bigquery", "snowflake", "postgres", "spark", "duckdb")  # as in lin
 
 DESCRIPTION = """\
 Print one statement that sums a log up where it is. A warehouse runs it, and returns a row for each
-item (with --time for each half, with --category for each combination of levels) however many rows
-there are. Save them as Parquet or CSV: `linoto audit FILE` reads them like the log itself, and so
-does linoto.read_log(FILE) in Python. Nothing is run here, and nothing is written there.
+item (with --time for each half, with --category for each combination of levels, with --missing
+feature for each of numbers that are there) however many rows there are. Save them as Parquet or
+CSV: `linoto audit FILE` reads them like the log itself, and so does linoto.read_log(FILE) in
+Python. Nothing is run here, and nothing is written there.
 
 TABLE is the name of a table, as the warehouse takes it, or a query: rewards must be numbers in it."""
 
@@ -76,5 +77,6 @@ def run_sql(arguments: argparse.Namespace) -> None:
         crosses=read_crosses(a),
         min_count=a.min_count or 1,
         guardrails=a.guardrail or (),
+        missing=a.missing or "refuse",
     )
     print(statement_of(question, dialect_of(a.dialect)))

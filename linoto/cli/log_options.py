@@ -28,7 +28,7 @@ FORMATS = ("vw-dsjson", "vw-text", "open-bandit")  # as in linoto.logs.foreign, 
 COLUMNS = ("item", "reward", "propensity", "time", "where")
 MARKS = (".", ",", " ", "'", "_")
 LIST: dict[str, Any] = {"action": "append", "default": []}
-CONTEXT = ("numeric", "category", "column", "cross", "no_cross", "no_curves")
+CONTEXT = ("numeric", "category", "column", "cross", "no_cross", "no_curves", "missing")
 LEARNED = (
     "item",
     "arms",
@@ -131,6 +131,12 @@ def add_context(command: Parser, *, foreign: bool = True) -> None:
         "--min-count",
         type=positive,
         help="rows that a level of a context column needs for a feature of its own (default: 1)",
+    )
+    command.add_argument(
+        "--missing",
+        choices=("refuse", "feature"),
+        help="what a missing number of a context column is: a bad row, or a feature of its own where the log "
+        "has some (default: refuse)",
     )
     if not foreign:
         return
@@ -258,6 +264,7 @@ class OpenedLog:
             "columns": read_columns(a),
             "crosses": read_crosses(a),
             "curves": not a.no_curves,
+            "missing": a.missing or "refuse",
             "min_count": a.min_count or 1,
         }
         context["guardrails"] = read_guardrails(a)
@@ -290,7 +297,7 @@ def open_log(arguments: argparse.Namespace) -> OpenedLog:
     if a.contexts and known is None:
         a.refuse("--contexts is for a log of another package: give --numeric and --category")
     if not has_context(a):
-        for name in ("no_cross", "no_curves"):
+        for name in ("no_cross", "no_curves", "missing"):
             if getattr(a, name):
                 a.refuse(f"--{name.replace('_', '-')} is for contexts: give --numeric or --category")
     if a.arms is None and a.arm_effects is False and known is None:

@@ -99,7 +99,8 @@ class Parser(argparse.ArgumentParser):
             message = re.sub(rf"\b{name}=(?:True|False)", option, message)
             # not "guardrail 'x': bound must", which is another than that of the reward
             message = re.sub(rf"(^|(?<!'): )({name})(?= must)", rf"\1{option}", message)
-            message = message.replace(f"({name})", f"({option})")
+            # not "age=(missing)", which is a level
+            message = re.sub(rf"(?<!=)\({name}\)", f"({option})", message)
             if "_" in name:
                 message = re.sub(rf"\b{name}\b", option, message)
         return message

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
+from linoto.core.features.columns import Category, Column, Found, ItemColumn, Numeric, OptionalColumn
 from linoto.core.features.recipe import Recipe
-from linoto.core.validation import check_count
+from linoto.core.validation import check_choice, check_count
 from linoto.engines import Track
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import FoundArms, find_arms
@@ -16,12 +16,15 @@ from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.features import LoggedContexts
 from linoto.logs.log_parts import LogParts
 from linoto.logs.queries import Columns
+from linoto.logs.statement import MISSING_NUMBERS
 from linoto.logs.tables import Connection, StagedFile
 from linoto.logs.usual_crosses import Crossed, borne_out, with_named_crosses, with_usual_crosses
 from linoto.logs.usual_curves import with_usual_curves
 
 MAX_FEATURES = 1000
+REFUSE = "refuse"
 Crosses = Sequence[tuple[str, str]]
+OneKind = TypeVar("OneKind", bound=Column)
 Noted = tuple[LoggedContexts | None, tuple[str, ...]]  # what contexts say, and what was noticed
 
 
@@ -34,6 +37,7 @@ class AskedColumns:
     columns: Sequence[Column] = ()  # of any kind; learned from the log where they do not know it
     crosses: Crosses | None = None  # None: the usual ones
     curves: bool = True  # whether numbers may bend where the crosses are the usual ones
+    missing: str = REFUSE  # whether numbers may be missing, and have a feature where some are
     features: Sequence[str] = ()
     item_effects: bool | None = None
     intercept: bool = True
@@ -45,6 +49,7 @@ class AskedColumns:
         check_count("max_features", self.max_features)
         if not isinstance(self.curves, bool):
             raise ValueError(f"curves must be True or False, got {self.curves!r}")
+        check_choice("missing", self.missing, MISSING_NUMBERS)
         for name in ("numeric", "categories", "columns", "features"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} must be a list of columns, got the text {getattr(self, name)!r}")
@@ -57,18 +62,32 @@ class AskedColumns:
     @property
     def learning(self) -> tuple[str, ...]:
         """The columns of which the log says what they are like."""
-        return (*self.numeric, *self.categories, *(column.name for column in self.columns if column.draft))
+        drafts = (column.name for column in self.columns if column.draft)
+        return tuple(dict.fromkeys((*self.numeric, *self.categories, *drafts, *self.doubtful)))
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """The columns of which the log says whether they may be missing."""
+        if self.missing == REFUSE:
+            return ()
+        said = (c.name for c in self.columns if isinstance(c, OptionalColumn) and not c.missing)
+        return (*self.numeric, *self.features, *said)
 
     @property
     def context(self) -> tuple[Column, ...]:
         """The columns of the context, as far as they are known before the log is read."""
         drafts = (Category(name=name, levels=(), other=True) for name in self.categories)
-        return (*(Numeric(name=name) for name in self.numeric), *drafts, *self.columns)
+        columns: tuple[Column, ...] = (*map(numeric, self.numeric), *drafts, *self.columns)
+        return self.before_reading(columns)
+
+    def before_reading(self, columns: Sequence[OneKind]) -> tuple[OneKind, ...]:
+        """Columns with which the log is read: those that it may lack may be missing."""
+        return tuple(maybe_missing(c, True) if c.name in self.doubtful else c for c in columns)
 
     @property
     def action(self) -> tuple[Numeric, ...]:
         """The columns of the action itself."""
-        return tuple(Numeric(name=name) for name in self.features)
+        return self.before_reading([*map(numeric, self.features)])
 
     def complete(self, named: Columns) -> Columns:
         """All columns that are read, each of them once."""
@@ -103,7 +122,7 @@ class AskedColumns:
         if made.usual and self.curves:
             curved, said = with_usual_curves(made, found, log, self.numeric, most=self.max_features)
             found, notes = (found, (*notes, *said)) if curved is None else (curved, said)
-        return found, (*self.notes(seen), *notes)
+        return found, (*self.notes(seen, log.rows), *notes)
 
     def made(self, seen: Seen, item: str | None, arms: ArmTable, rows: int) -> Crossed:
         """The recipe, with what a log of so many rows says of the columns that are learned from it."""
@@ -115,25 +134,29 @@ class AskedColumns:
             item=item or "item",
             items=() if item is None else arms.names,
             item_columns=known,
-            context=tuple(
-                column.learned(seen[column.name], min_count=self.min_count)
-                if column.name in self.learning
-                else column
-                for column in self.context
-            ),
-            action=self.action,
+            context=tuple(self.learned(column, seen, rows) for column in self.context),
+            action=tuple(self.learned(column, seen, rows) for column in self.action),
             crosses=tuple((meant.get(a, a), meant.get(b, b)) for a, b in self.crosses or ()),
             item_effects=not known if self.item_effects is None else self.item_effects,
             intercept=self.intercept,
         )
         if self.crosses is not None:
             return with_named_crosses(recipe)
-        return with_usual_crosses(recipe, rows, most=self.max_features, but=constant_columns(seen))
+        return with_usual_crosses(recipe, rows, most=self.max_features, but=constant_columns(seen, rows))
 
-    def notes(self, seen: Seen) -> tuple[str, ...]:
+    def learned(self, column: OneKind, seen: Seen, rows: int) -> OneKind:
+        """A column with what a log of so many rows says of it."""
+        if column.name in self.doubtful:
+            column = maybe_missing(column, missing_rows(seen[column.name], rows) > 0)
+        if column.draft or column.name in (*self.numeric, *self.categories):
+            return column.learned(seen[column.name], min_count=self.min_count)
+        return column
+
+    def notes(self, seen: Seen, rows: int) -> tuple[str, ...]:
         """Columns that are the same in all rows."""
         return tuple(
-            f"column {name!r} is the same in all rows, so it says nothing" for name in constant_columns(seen)
+            f"column {name!r} is the same in all rows, so it says nothing"
+            for name in constant_columns(seen, rows)
         )
 
     def check_size(self, plan: SumPlan, where: str) -> None:
@@ -205,15 +228,35 @@ def asked_for(recipe: Recipe | None, arms: ArmTable | None = None, **asked: Any)
         raise ValueError(f"recipe must be a linoto.Recipe, got {type(recipe).__name__}")
     if not found.nothing or found.item_effects is not None or arms is not None:
         raise ValueError("recipe must be given alone, got columns, crosses or arms beside it")
+    if found.missing != REFUSE:
+        raise ValueError("missing must be left to the recipe, which knows what may be missing, got both")
     return AskedRecipe(recipe=recipe, max_features=found.max_features)
 
 
-def constant_columns(seen: Seen) -> list[str]:
-    """Columns of numbers that are the same in all rows."""
+def numeric(name: str) -> Numeric:
+    """A column of numbers as it is before the log is read."""
+    return Numeric(name=name)
+
+
+def maybe_missing(column: OneKind, missing: bool) -> OneKind:
+    """The same column, whose value may be missing or not."""
+    return replace(column, missing=missing) if isinstance(column, OptionalColumn) else column
+
+
+def missing_rows(found: Found, rows: int) -> int:
+    """How many of so many rows lack a number, by one of the fields of a column that most lack."""
+    assert isinstance(found, tuple)
+    return rows - int(min(spread.size for spread in found))
+
+
+def constant_columns(seen: Seen, rows: int) -> list[str]:
+    """Columns of numbers that are the same in all rows: missing in none of so many, or in all."""
     return [
         name
         for name, found in seen.items()
-        if isinstance(found, tuple) and all(spread.constant for spread in found)
+        if isinstance(found, tuple)
+        and all(spread.constant for spread in found)
+        and missing_rows(found, rows) in (0, rows)
     ]
 
 

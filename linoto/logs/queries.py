@@ -20,7 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats
-from linoto.core.features.columns import MARKS, Column, Fault, number_literal
+from linoto.core.features.columns import (
+    IN_LOG,
+    MARKS,
+    Column,
+    Fault,
+    OptionalColumn,
+    is_absent,
+    number_literal,
+)
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.notation import PLAIN, Notation, other_notation
@@ -210,6 +218,9 @@ def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -
     fault, column, _ = [*bad_values(rows.columns)][place]
     look = other_notation([value]) if rows.columns.notation.plain else ""
     hint = nearest(str(value), ids) if fault.kind == UNKNOWN else f", which {look}" if look else ""
+    numbers = [each.reads for each in rows.columns.context if isinstance(each, OptionalColumn)]
+    if is_absent(value) and any(column in fields for fields in numbers):
+        hint = f": {IN_LOG}"
     text = fault.message.format(value=value, k=len(ids), hint=hint)
     raise ValueError(f"{file.name}, row {row + 1}, column {column!r}: {text}")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -217,6 +217,7 @@ def read_log(
     columns: Sequence[Column] = (),
     crosses: Crosses | None = None,
     curves: bool = True,
+    missing: Literal["refuse", "feature"] = "refuse",
     features: Sequence[str] = (),
     item_effects: bool | None = None,
     intercept: bool = True,
@@ -247,8 +248,10 @@ def read_log(
     item, as far as the log has rows for it and bears it out, and `numeric` columns bend where the log is
     likelier by `curves`; `crosses=()` crosses nothing. Items with
     features in `arms` have no effects of their own, unless `item_effects`. Levels with fewer than `min_count`
-    rows share one feature. `recipe` is that of an earlier log. `engine` says which threads read, or which
-    Dask workers. `track` is called after each part.
+    rows share one feature. A row without a number is a bad one, unless `missing` is "feature": then every
+    column of numbers that is missing in some rows has one more feature, which is 1 in these. `recipe` is that
+    of an earlier log. `engine` says which threads read, or which Dask workers. `track` is called after each
+    part.
 
     Without a `reward` the source is what a warehouse summed up (`linoto log sql`): `arms` and `skip_bad` are
     all that is left to say.
@@ -278,6 +281,7 @@ def read_log(
         columns=columns,
         crosses=crosses,
         curves=curves,
+        missing=missing,
         features=features,
         item_effects=item_effects,
         intercept=intercept,

@@ -21,6 +21,7 @@ from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 from linoto.core.features.columns import Column
+from linoto.core.validation import check_choice
 from linoto.logs.dialects import Dialect
 from linoto.logs.metrics import asked_guardrails, check_metric
 from linoto.logs.queries import Columns
@@ -31,6 +32,7 @@ PART = "linoto"  # the column that says what a row is, and no other file has
 LARGEST = 1e150  # a number whose square is finite; and 1 / propensity
 MOST_ENDS = 10_000  # different rewards at either end
 REWARD = "y"
+MISSING_NUMBERS = ("refuse", "feature")  # what they are
 METRIC = "metric {}: "  # before what a row is, where it is about a guardrail
 Factors = tuple[str, ...]  # numbers that are multiplied before they are summed: z0, z1, ..., y
 
@@ -50,12 +52,14 @@ class Question:
     crosses: tuple[tuple[str, str], ...] | None = None  # None: the usual ones
     min_count: int = 1
     guardrails: tuple[str, ...] = ()  # as --guardrail takes them
+    missing: str = "refuse"  # or "feature": numbers may be missing
 
     def __post_init__(self) -> None:
         for name in ("numeric", "categories", "guardrails"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.crosses is not None:
             object.__setattr__(self, "crosses", tuple((one, other) for one, other in self.crosses))
+        check_choice("missing", self.missing, MISSING_NUMBERS)
         if not self.table.strip():
             raise ValueError("table must be the name of a table or a query, got nothing")
         parse_where(self.where)
@@ -80,9 +84,11 @@ class Question:
     def header(self) -> str:
         """Everything that was asked, in one row of what comes back; an older reader knows no guardrails, and
         crosses nothing unless it is told."""
-        said = {name: value for name, value in asdict(self).items() if name != "guardrails" or value}
-        if self.crosses is None:
-            del said["crosses"]
+        said = asdict(self)
+        usual = {"guardrails": not self.guardrails, "crosses": self.crosses is None}
+        for name, unsaid in {**usual, "missing": not self.gone}.items():
+            if unsaid:
+                del said[name]
         return json.dumps({"format": FORMAT, **said}, sort_keys=True)
 
     @classmethod
@@ -112,6 +118,11 @@ class Question:
         return [f"level{place}" for place in range(len(self.categories))]
 
     @property
+    def gone(self) -> list[str]:
+        """What says whether a number is missing in what comes back, for each number."""
+        return [f"gone{place}" for place in range(len(self.numeric))] if self.missing != "refuse" else []
+
+    @property
     def names(self) -> list[str]:
         """The columns of what comes back."""
         chances = ["inverse", "inverse_square", "low_chance", "high_chance"] if self.propensity else []
@@ -120,7 +131,8 @@ class Question:
         ]
         sums = [f"s{place}" for place in range(len(self.factors))]
         cut = ["cut"] if self.time else []
-        return [PART, "late", "item", *self.levels, "low", "high", *chances, *cut, *numbers, *sums]
+        keys = ["late", "item", *self.levels, *self.gone]
+        return [PART, *keys, "low", "high", *chances, *cut, *numbers, *sums]
 
 
 def refuse_columns(columns: list[Column]) -> None:
@@ -247,7 +259,8 @@ def faults_with(question: Question, dialect: Dialect, word: str, value: str) -> 
         yield "propensity outside (0, 1]", f"NOT ({name('p')} >= {least} AND {name('p')} <= 1)"
     for place, number in enumerate(question.numeric):
         shown = number.replace("'", " ").replace("\\", " ")
-        yield f"missing {shown}", f"{name(f'x{place}')} IS NULL"
+        if not question.gone:
+            yield f"missing {shown}", f"{name(f'x{place}')} IS NULL"
         yield f"{shown} is not finite", f"NOT (abs({name(f'x{place}')}) <= {large})"
 
 
@@ -259,7 +272,11 @@ def select_centred(question: Question, dialect: Dialect, good: str) -> str:
     parts += [name("cut")] if q.time else []
     for place in range(len(q.numeric)):
         parts += [name(f"{what}{place}") for what in ("mean", "least", "most")]
-        parts.append(f"{name(f'x{place}')} - {name(f'mean{place}')} AS {name(f'z{place}')}")
+        away = f"{name(f'x{place}')} - {name(f'mean{place}')}"
+        if q.gone:
+            parts.append(f"CASE WHEN {name(f'x{place}')} IS NULL THEN 1 ELSE 0 END AS {name(q.gone[place])}")
+            away = f"coalesce({away}, {dialect.constant(0.0)})"
+        parts.append(f"{away} AS {name(f'z{place}')}")
     others = "".join(
         f" CROSS JOIN {table}" for table, there in (("facts", q.numeric), ("middle", q.time)) if there
     )
@@ -269,7 +286,7 @@ def select_centred(question: Question, dialect: Dialect, good: str) -> str:
 def select_grouped(question: Question, dialect: Dialect, value: str) -> str:
     """Sums of the rows that have the same half, item and levels; factors call a metric's value a reward."""
     q, name = question, dialect.alias
-    keys = ", ".join(map(name, ("late", "item", *q.levels)))
+    keys = ", ".join(map(name, ("late", "item", *q.levels, *q.gone)))
     y, p = name(value), name("p")
     parts = [keys, f"min({y}) AS {name('low')}", f"max({y}) AS {name('high')}"]
     if q.propensity is not None:

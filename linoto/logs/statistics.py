@@ -185,6 +185,8 @@ class Blocks:
         kind, count = bad.most_common(1)[0]
         first = unknown.most_common(1)[0][0] if kind == UNKNOWN else ""
         hint = f" {first!r}{nearest(first, arms.names)}" if first else ""
+        if kind in (f"missing {name}" for name in self.question.numeric):
+            hint = " (linoto log sql --missing feature gives such rows a feature)"
         raise ValueError(f"{self.source} must have good rows only, got {count:,} with: {kind}{hint}")
 
     def chosen(self, kept: Bools) -> Blocks:
@@ -275,6 +277,7 @@ class Blocks:
             categories=q.categories,
             crosses=q.crosses,
             min_count=q.min_count,
+            missing=q.missing,
         )
         if isinstance(asked, AskedArms):
             return None, ()
@@ -289,7 +292,7 @@ class Blocks:
         found, more = borne_out(made, LoggedContexts(made.recipe, *halves))
         if made.usual and found.recipe.crosses and q.numeric:
             more += (STRAIGHT,)
-        return found, (*asked.notes(seen), *more)
+        return found, (*asked.notes(seen, int(self.rows.sum())), *more)
 
     def words(self, place: int) -> list[str | None]:
         """A level of a column in each block; None: without a value."""
@@ -303,12 +306,20 @@ class Blocks:
         return counts
 
     def centre(self, place: int) -> float:
-        """The mean that was taken off a column of numbers."""
-        return float(self.numbers(f"mean{place}")[0])
+        """The mean that was taken off a column of numbers; 0 where all of them are missing."""
+        return float(np.nan_to_num(self.numbers(f"mean{place}")[0]))
+
+    def filled(self, place: int) -> Bools:
+        """(b,) whether a block has a number in a column: all of its rows have one, or none."""
+        if not self.question.gone:
+            return np.ones(self.rows.size, dtype=np.bool_)
+        return np.asarray(self.numbers(self.question.gone[place]) == 0)
 
     def spread(self, place: int) -> Spread:
         """What a column of numbers is like."""
-        size, away = float(self.rows.sum()), float(self.sums[(f"z{place}",)].sum())
+        size, away = float(self.rows[self.filled(place)].sum()), float(self.sums[(f"z{place}",)].sum())
+        if not size:
+            return Spread()
         squares = float(self.sums[(f"z{place}", f"z{place}")].sum()) - away * away / size
         ends = float(self.numbers(f"least{place}").min()), float(self.numbers(f"most{place}").max())
         return Spread(size, self.centre(place) + away / size, max(squares, 0.0), *ends)
@@ -338,18 +349,27 @@ class Blocks:
         return gather(found, plan)
 
     def product(self, plan: SumPlan, factors: Factors) -> Floats:
-        """(b,) sums of a product of features: of (z + centre - mean) / scale, multiplied out."""
-        columns = {f"{sql}_0": column for sql, column in plan.in_sql.values() if isinstance(column, Numeric)}
+        """(b,) sums of a product of features: of (z + centre - mean) / scale, multiplied out.
+
+        Where a number is missing its feature is 0, and the next one 1: all rows of a block are alike in that.
+        """
+        numbers = [(sql, column) for sql, column in plan.in_sql.values() if isinstance(column, Numeric)]
+        columns = {f"{sql}_{place}": (column, bool(place)) for sql, column in numbers for place in (0, 1)}
         terms: dict[Factors, float] = {(): 1.0}
+        kept = np.ones(self.rows.size, dtype=np.bool_)
         for name in factors:
+            if name == REWARD:
+                terms = {tuple(sorted((*known, REWARD))): weight for known, weight in terms.items()}
+                continue
+            column, missing = columns[name]
+            place = self.question.numeric.index(column.name)
+            kept &= self.filled(place) != missing
+            if missing:
+                continue
             grown: defaultdict[Factors, float] = defaultdict(float)
             for known, weight in terms.items():
-                if name == REWARD:
-                    grown[tuple(sorted((*known, REWARD)))] += weight
-                    continue
-                place = self.question.numeric.index(columns[name].name)
-                mean, scale = columns[name].mean, columns[name].scale
-                grown[tuple(sorted((*known, f"z{place}")))] += weight / scale
-                grown[known] += weight * (self.centre(place) - mean) / scale
+                grown[tuple(sorted((*known, f"z{place}")))] += weight / column.scale
+                grown[known] += weight * (self.centre(place) - column.mean) / column.scale
             terms = dict(grown)
-        return sum((weight * self.sums[known] for known, weight in terms.items()), np.zeros(self.rows.size))
+        found = sum((weight * self.sums[known] for known, weight in terms.items()), np.zeros(self.rows.size))
+        return np.where(kept, found, 0.0)

@@ -71,10 +71,7 @@ def work_of(recipe: Recipe, rows: int) -> float:
 
 def seen_of(log: LogParts, recipe: Recipe, names: Sequence[str]) -> Seen:
     """Where the quantiles of these numbers are."""
-    drafts = [
-        Spline(name=column.name, fields=column.fields) if column.name in names else column
-        for column in recipe.columns
-    ]
+    drafts = [bending(column, KNOTS[0]) if column.name in names else column for column in recipe.columns]
     read = log.reading(drafts)
     return survey_columns(
         log.connection, read.parts, log.arms.names, log.engine, names=names, most_levels=log.most_levels
@@ -93,9 +90,14 @@ def bent_recipes(recipe: Recipe, names: Sequence[str], seen: Seen) -> Iterator[t
 
 def bent(column: Column, seen: Seen, knots: int) -> Column:
     """A curve of the same number, with knots at quantiles of the log."""
-    draft = Spline(name=column.name, fields=column.fields, knots=knots)
-    curve = draft.learned(seen[column.name], min_count=1)
+    curve = bending(column, knots).learned(seen[column.name], min_count=1)
     return curve if len(curve.known) > 2 else column
+
+
+def bending(column: Column, knots: int) -> Spline:
+    """A curve of the same number before its knots are known; it may be missing where the number may."""
+    missing = isinstance(column, Numeric) and column.missing
+    return Spline(name=column.name, fields=column.fields, missing=missing, knots=knots)
 
 
 def summed(log: LogParts, recipe: Recipe) -> LoggedContexts:

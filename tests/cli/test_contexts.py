@@ -458,3 +458,25 @@ def test_a_column_that_is_written_wrongly_is_a_matter_of_usage(
     words = ("--item", "item", "--reward", "click", "--propensity", "p", "--column", "spine(age)")
     assert run(command, "june clicks.csv", *words, *(("--greedy",) if command == "evaluate" else ())) == 2
     assert "argument --column: column must be one of" in capsys.readouterr().err
+
+
+def test_missing_numbers_are_refused_with_an_option_which_counts_them(folder: Path, capsys: Captured) -> None:
+    rows = Path("june clicks.csv").read_text().splitlines()
+    gone = [row.split(",") for row in rows[1:]]
+    lines = [",".join([a, b, "NA" if i % 9 == 0 else c, *rest]) for i, (a, b, c, *rest) in enumerate(gone)]
+    Path("gaps.csv").write_text("\n".join([rows[0], *lines]))
+    words = ("audit", "gaps.csv", *COLUMNS)
+    assert run(*words) == 1
+    assert "got 'NA': read with --missing feature, such rows have a feature" in capsys.readouterr().err
+    assert run(*words, "--cross", "item", "age", "--missing", "feature", "--save", "gaps.npz") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "missing values 'age' in 134 rows (11.2%); no sign that arms earn something else there" in out
+    assert "age=(missing)" in out and "(--missing)" not in out
+    recipe = linoto.load("gaps.npz").recipe
+    assert "item=A × age=(missing)" in recipe.names
+    assert run("create", "gaps", "gaps.npz", "--db", "gaps.sqlite", *PRACTICE) == 0
+    loop = loop_in("gaps.sqlite", "gaps")
+    assert loop.agent.features == recipe
+    capsys.readouterr()
+    assert run("audit", "gaps.csv", "--item", "item", "--reward", "click", "--missing", "feature") == 2
+    assert "--missing is for contexts: give --numeric or --category" in capsys.readouterr().err

@@ -49,6 +49,15 @@ CASES: dict[str, dict[str, Any]] = {
         "guardrails": RAILS,
         "time": "day",
     },
+    "missing numbers": {
+        "reward": "spent",
+        "numeric": ["age", "minutes"],
+        "categories": ["country"],
+        "crosses": [("item", "minutes"), ("age", "minutes"), ("country", "minutes"), ("age", "age")],
+        "missing": "feature",
+        "guardrails": ["complaint:lower:budget=20"],
+        "time": "day",
+    },
     "some rows": {
         "reward": "clicked",
         "numeric": ["age"],
@@ -264,6 +273,19 @@ def test_bad_rows_are_refused_or_counted(tmp_path: Path) -> None:
     assert found.rows == expected.rows == len(table)
     np.testing.assert_array_equal(found.offline.pulls, expected.offline.pulls)
     same_moments(found, expected)
+
+
+def test_missing_numbers_are_refused_with_the_way_out_unless_they_have_a_feature() -> None:
+    case = {"reward": "spent", "numeric": ["minutes"], "time": "day"}
+    with pytest.raises(ValueError, match=r"missing minutes \(linoto log sql --missing feature gives such"):
+        read_log(in_duckdb(pa.table(visits()), asked(case)))
+    table = pa.table(visits().assign(gone=np.nan))
+    asked_for = {**case, "numeric": ["minutes", "gone"], "missing": "feature"}
+    same_log(
+        read_log(in_duckdb(table, asked(asked_for))),
+        read_log(table, item="variant", **asked_for, curves=False),
+    )
+    assert "missing" not in asked(case).header  # which an older reader does not know
 
 
 def test_arms_with_features_are_said_when_it_is_read_back() -> None:

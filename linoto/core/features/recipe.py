@@ -94,7 +94,9 @@ class Recipe:
                     + (nearest(name, self.labels) or f": it has {known}")
                 )
         if cross[0] == cross[1] and len(self.labels[cross[0]]) > 1:
-            raise ValueError(f"crosses must be of two columns or of a number with itself, got {cross}")
+            some = any(c.name == cross[0] and isinstance(c, Numeric) for c in self.columns)
+            hint = ", which may be missing: take powers of it" if some else ""
+            raise ValueError(f"crosses must be of two columns or of a number with itself, got {cross}{hint}")
 
     # -- what the features are ------------------------------------------------------------------------
 

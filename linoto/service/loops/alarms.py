@@ -10,7 +10,7 @@ from linoto.service.loops.state import Alarm, AlarmState, ModeChange
 
 ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",
-    "drift": "safe plays (the log's mixture, or arms that it proves to be as good) no longer earn what it did",
+    "drift": "safe plays (the log's mixture, or arms proven to be as good) no longer earn what the log did",
     "practice": "current practice would have earned more than the explored rounds did",
     "guardrail": "a metric besides the reward is worse than it would be with current practice",
     "restored": "the database was restored from a backup",

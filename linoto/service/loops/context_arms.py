@@ -248,7 +248,7 @@ class ContextArms(LoopArms):
 
     def is_longer(self, column: Column, value: Any, moments: Moments) -> bool:
         """Whether features of a value are longer than those of any row can be."""
-        if column.leveled:
+        if column.leveled or column.lacks(value):
             return False
         place = self.recipe.slices[(column.name,)]
         longest = moments.gram.diagonal()[place] * (1 + 1e-9)

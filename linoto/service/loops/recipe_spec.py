@@ -35,7 +35,13 @@ class ContextColumn(
     fields: Annotated[list[Name], Meta(max_length=100)] = []  # that it reads; []: the one called like it
 
 
-class NumericColumn(ContextColumn, tag="numeric", frozen=True, kw_only=True):
+class OptionalColumn(ContextColumn, frozen=True, kw_only=True):
+    """A field of numbers that may be missing, where that has a feature."""
+
+    missing: bool = False  # whether no value at all has a feature
+
+
+class NumericColumn(OptionalColumn, tag="numeric", frozen=True, kw_only=True):
     """A field of the context that is a number: its feature is (value - mean) / scale."""
 
     mean: Number = 0.0
@@ -48,28 +54,28 @@ class BandsColumn(ContextColumn, tag="bands", frozen=True, kw_only=True):
     edges: Annotated[list[Number], Meta(min_length=1, max_length=1000)]
 
 
-class PowersColumn(ContextColumn, tag="powers", frozen=True, kw_only=True):
+class PowersColumn(OptionalColumn, tag="powers", frozen=True, kw_only=True):
     """A polynomial of a number, within the range of the log."""
 
     range: tuple[Number, Number]
     degree: Annotated[int, Meta(ge=1, le=MOST_DEGREE)] = 3
 
 
-class SplineColumn(ContextColumn, tag="spline", frozen=True, kw_only=True):
+class SplineColumn(OptionalColumn, tag="spline", frozen=True, kw_only=True):
     """A curve of a number that bends at knots."""
 
     knots: Annotated[list[Number], Meta(min_length=2, max_length=100)]
     degree: Annotated[int, Meta(ge=1, le=3)] = 1
 
 
-class LogarithmColumn(ContextColumn, tag="logarithm", frozen=True, kw_only=True):
+class LogarithmColumn(OptionalColumn, tag="logarithm", frozen=True, kw_only=True):
     """An amount: its feature is (log(1 + value) - mean) / scale."""
 
     mean: Number
     scale: Scale
 
 
-class FourierColumn(ContextColumn, tag="fourier", frozen=True, kw_only=True):
+class FourierColumn(OptionalColumn, tag="fourier", frozen=True, kw_only=True):
     """Waves of one or several numbers, in directions that are drawn by a seed."""
 
     means: Annotated[list[Number], Meta(min_length=1, max_length=100)]
@@ -86,14 +92,14 @@ class HashedColumn(ContextColumn, tag="hashed", frozen=True, kw_only=True):
     size: Annotated[int, Meta(ge=1, le=100_000)] = 64
 
 
-class EmbeddingColumn(ContextColumn, tag="embedding", frozen=True, kw_only=True):
+class EmbeddingColumn(OptionalColumn, tag="embedding", frozen=True, kw_only=True):
     """A vector: its features are its entries, divided by the scale."""
 
     size: Annotated[int, Meta(ge=1, le=100_000)]
     scale: Scale
 
 
-class SinceColumn(ContextColumn, tag="since", frozen=True, kw_only=True):
+class SinceColumn(OptionalColumn, tag="since", frozen=True, kw_only=True):
     """A moment: its feature is (units since origin - mean) / scale."""
 
     mean: Number
@@ -102,7 +108,7 @@ class SinceColumn(ContextColumn, tag="since", frozen=True, kw_only=True):
     unit: Label = "days"
 
 
-class CycleColumn(ContextColumn, tag="cycle", frozen=True, kw_only=True):
+class CycleColumn(OptionalColumn, tag="cycle", frozen=True, kw_only=True):
     """Something that comes round: cosine and sine of its angle."""
 
     period: Scale | Label = "day"

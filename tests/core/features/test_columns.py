@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from itertools import pairwise
 from math import inf, nan
@@ -15,7 +16,7 @@ import pytest
 import linoto
 from linoto import Category, Numeric, Recipe
 from linoto.columns import Bands, Cycle, Embedding, Fourier, Hashed, Logarithm, Powers, Since, Spline
-from linoto.core.features.columns import Column
+from linoto.core.features.columns import Column, OptionalColumn
 from linoto.core.features.columns.spread import Spread
 from linoto.core.features.written import column_of
 from linoto.logs.tables import open_source
@@ -77,6 +78,13 @@ CASES: dict[str, tuple[Column, list[Any]]] = {
         Fourier(name="x", waves=7, seed=3, means=(1.0,), scales=(2.0,), ranges=((-5.0, 9.0),)),
         [*NUMBERS, 1e308],
     ),
+}
+NONE = [None, nan, "", " ", "NA", "n/a", "nan", "NaN", " null", "None", "<NA>"]
+OR_NONE = " or none"
+CASES |= {
+    case + OR_NONE: (replace(column, missing=True), [*values, *NONE])
+    for case, (column, values) in CASES.items()
+    if isinstance(column, OptionalColumn)
 }
 DRAFTS: dict[str, Column] = {
     "bands": Bands(name="x", edges=3),
@@ -146,17 +154,17 @@ UNBOUNDED = ("numeric", "since")  # as far as the value lies outside the log
 WORDED = ("category", "hashed", "day", "week")
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case not in UNBOUNDED])
+@pytest.mark.parametrize("case", [case for case in CASES if case.removesuffix(OR_NONE) not in UNBOUNDED])
 def test_features_are_finite_and_bounded_for_any_number(case: str) -> None:
     """However far a request lies outside the log: the longest vector of each kind is known."""
-    column, values = CASES[case]
+    (column, values), kind = CASES[case], case.removesuffix(OR_NONE)
     longest = {"powers": np.sqrt(8), "logarithm": 710.0, "day": np.sqrt(3), "fourier": np.sqrt(7)}.get(
-        case, 1.0
+        kind, 1.0
     )
     rng = np.random.default_rng(0)
     far = (10.0 ** rng.uniform(-300, 300, 200)).tolist()
-    far += [] if case == "logarithm" else [-x for x in far]
-    for value in [*values, *([] if case in WORDED else far)]:
+    far += [] if kind == "logarithm" else [-x for x in far]
+    for value in [*values, *([] if kind in WORDED else far)]:
         vector = of_value(column, value)
         assert np.isfinite(vector).all() and np.linalg.norm(vector) <= longest + 1e-9
 

@@ -6,20 +6,22 @@ as JSON.
 """
 
 from linoto.core.features.columns.bands import Bands
-from linoto.core.features.columns.category import MISSING, Category, in_order
-from linoto.core.features.columns.column import Cell, Column, Fault, Found, Levels, number_literal
+from linoto.core.features.columns.category import Category, in_order
+from linoto.core.features.columns.column import MISSING, Cell, Column, Fault, Found, Levels, number_literal
 from linoto.core.features.columns.embedding import Embedding
 from linoto.core.features.columns.fourier import Fourier
 from linoto.core.features.columns.hashed import Hashed
 from linoto.core.features.columns.items import ItemColumn
 from linoto.core.features.columns.logarithm import Logarithm
 from linoto.core.features.columns.numeric import NumberColumn, Numeric
+from linoto.core.features.columns.optional import IN_LOG, OptionalColumn, is_absent
 from linoto.core.features.columns.powers import Powers
 from linoto.core.features.columns.spline import Spline
 from linoto.core.features.columns.spread import MARKS, Spread
 from linoto.core.features.columns.times import Cycle, Since
 
 __all__ = [
+    "IN_LOG",
     "MARKS",
     "MISSING",
     "Bands",
@@ -37,10 +39,12 @@ __all__ = [
     "Logarithm",
     "NumberColumn",
     "Numeric",
+    "OptionalColumn",
     "Powers",
     "Since",
     "Spline",
     "Spread",
     "in_order",
+    "is_absent",
     "number_literal",
 ]

@@ -12,9 +12,9 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.cells import is_missing, level_of
-from linoto.core.features.columns.column import Cell, Column, Found, Held, Learns, text_literal
+from linoto.core.features.columns.column import MISSING, Cell, Column, Found, Held, Learns, text_literal
 
-MISSING, OTHER = "(missing)", "(other)"
+OTHER = "(other)"
 
 
 @dataclass(frozen=True, kw_only=True)

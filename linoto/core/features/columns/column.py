@@ -39,6 +39,7 @@ class Fault(NamedTuple):
     message: str  # {value} is what was given, {hint} what it looks like
 
 
+MISSING = "(missing)"  # the level of no value at all
 Held = Literal["number", "text", "time", "vector"]
 Learns = Literal["levels", "spread", "quantiles"]
 Levels = Mapping[str | None, int]  # rows of each level; None: without a value
@@ -153,6 +154,10 @@ class Column(ABC):
 
     def is_new(self, value: Any) -> bool:
         """Whether there is no feature for a value: a new word, or one that is misspelt."""
+        return False
+
+    def lacks(self, value: Any) -> bool:
+        """Whether a value is none at all, which has a feature among those of numbers."""
         return False
 
     def is_beyond(self, value: Any) -> bool:

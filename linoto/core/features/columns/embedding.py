@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import VECTOR_TEXT
-from linoto.core.features.columns.column import Cell, Column, Fault, Found, Held, number_literal
+from linoto.core.features.columns.column import Cell, Fault, Found, Held, number_literal
+from linoto.core.features.columns.optional import IN_REQUEST, OptionalColumn, is_absent
 from linoto.core.validation import check_count, check_positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embedding(Column):
+class Embedding(OptionalColumn):
     """A vector of stated `size`, such as a model makes of a text or a picture: its features are its entries.
 
     They are divided by the average length of the log's vectors. A list of numbers, also one that is written
@@ -50,12 +51,12 @@ class Embedding(Column):
         return self.scale is None
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def filled_labels(self) -> tuple[str, ...]:
         """The names of its features."""
         return tuple(f"{self.name}[{place}]" for place in range(self.size))
 
     @property
-    def expected(self) -> str:
+    def filled_expected(self) -> str:
         """What a value must be, for messages."""
         return f"a list of {self.size} finite numbers"
 
@@ -70,23 +71,29 @@ class Embedding(Column):
         if found.shape != (self.size,) or not np.isfinite(found).all():
             got = f"{len(found)} numbers" if found.ndim == 1 and len(found) else type(value).__name__
             shown = got if np.isfinite(found).all() else "one that is not finite"
-            raise ValueError(f"{self.reads[0]!r} must be {self.expected}, got {shown}")
+            hint = f": {IN_REQUEST}" if is_absent(value) else ""
+            raise ValueError(f"{self.reads[0]!r} must be {self.expected}, got {shown}{hint}")
         return found
 
-    def vector(self, value: Any) -> Floats:
+    def filled_vector(self, value: Any) -> Floats:
         """(w,) the features of a value."""
         return self.entries(value) / (self.scale or 1.0)
 
     def features_of(self, values: npt.NDArray[Any]) -> tuple[Ints, Floats]:
         """(n, w) all features of vectors."""
-        found = np.array([self.vector(value) for value in values]).reshape(len(values), self.size)
-        return np.tile(np.arange(self.size), (len(found), 1)), found
+        width = len(self.labels)
+        found = np.array([self.vector(value) for value in values]).reshape(len(values), width)
+        return np.tile(np.arange(width), (len(found), 1)), found
 
     def read_sql(self, cell: Cell) -> str:
         """A list of numbers."""
         return cell.vector
 
-    def faults_sql(self, value: str, given: str, field: str) -> Iterator[Fault]:
+    def is_filled_sql(self, value: str) -> str:
+        """A list is; what is none, or has other entries, is a fault."""
+        return f"{value} IS NOT NULL"
+
+    def filled_faults(self, value: str, given: str, field: str) -> Iterator[Fault]:
         """As many numbers as stated, all of them finite."""
         message = f"the value must be {self.expected}, got {{value!r}}"
         yield Fault(f"missing {field}", f"{given} IS NULL", "the value is missing")
@@ -98,13 +105,15 @@ class Embedding(Column):
         """(w,) single numbers."""
         return tuple(f"{value}[{place + 1}]" for place in range(self.size))
 
-    def features_sql(self, value: str) -> tuple[str, ...]:
+    def filled_sql(self, value: str) -> tuple[str, ...]:
         """The entries, scaled."""
         scale = number_literal(self.scale or 1.0)
         return tuple(f"{entry} / {scale}" for entry in self.entries_sql(value))
 
-    def learns_sql(self, value: str) -> tuple[str, ...]:
-        """The length."""
+    def filled_learns(self, value: str) -> tuple[str, ...]:
+        """The length; DuckDB has no product of lists of which some rows have none."""
+        if self.missing:
+            return (f"sqrt({' + '.join(f'{entry} * {entry}' for entry in self.entries_sql(value))})",)
         return (f"sqrt(list_dot_product({value}, {value}))",)
 
     def learned(self, found: Found, *, min_count: int) -> Embedding:
@@ -114,8 +123,8 @@ class Embedding(Column):
 
     def shown(self, label: str, value: Any) -> str:
         """Its name: nobody reads the numbers."""
-        return self.name
+        return self.missing_label if self.lacks(value) else self.name
 
     def cell(self, value: Any) -> Any:
         """The value of a field as a log has it."""
-        return None if value is None else self.entries(value).tolist()
+        return None if is_absent(value) else self.entries(value).tolist()

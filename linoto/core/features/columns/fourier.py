@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
+from math import nan, sqrt
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
-from linoto.core.features.columns.column import Cell, Column, Fault, Found, number_literal
+from linoto.core.features.columns.column import Cell, Fault, Found, number_literal
 from linoto.core.features.columns.hashed import hash_of
 from linoto.core.features.columns.numeric import (
     as_ends,
@@ -23,13 +23,14 @@ from linoto.core.features.columns.numeric import (
     scaled_sql,
     within_sql,
 )
+from linoto.core.features.columns.optional import OptionalColumn, is_absent
 from linoto.core.validation import check_count, check_positive, check_seed
 
 USUAL = 0.75  # bandwidth of one field: about the best of 0.25 to 1 on three tables (benchmarks/columns.py)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fourier(Column):
+class Fourier(OptionalColumn):
     """Random Fourier features (Rahimi and Recht 2007) of one or several numbers.
 
     Numbers are scaled by the log. Features are cosines and sines of `waves` directions that are drawn by
@@ -76,12 +77,12 @@ class Fourier(Column):
         return not self.means
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def filled_labels(self) -> tuple[str, ...]:
         """The names of its features."""
         return tuple(f"{wave} {self.name} {i + 1}" for i in range(self.waves) for wave in ("cos", "sin"))
 
     @property
-    def expected(self) -> str:
+    def filled_expected(self) -> str:
         """What a value must be, for messages."""
         return "a finite number"
 
@@ -103,9 +104,9 @@ class Fourier(Column):
     def numbers(self, value: Sequence[Any]) -> list[float]:
         """(p,) a number for each field."""
         pairs = zip(self.reads, value, strict=True)
-        return [number_in(field, each) for field, each in pairs]
+        return [number_in(field, each, self.expected) for field, each in pairs]
 
-    def vector(self, value: Any) -> Floats:
+    def filled_vector(self, value: Any) -> Floats:
         """(w,) the features of a value for each field."""
         return np.asarray(self.of_numbers(np.array([self.numbers(value)]))[0])
 
@@ -119,21 +120,36 @@ class Fourier(Column):
 
     def features_of(self, values: npt.NDArray[Any]) -> tuple[Ints, Floats]:
         """(n, w) all features of the values of each field (p, n)."""
-        numbers = np.array([[*map(float, field)] for field in values])
-        found = self.of_numbers(numbers.T)
+        numbers = np.array([self.known_numbers(field) for field in values]).T
+        lacking = np.isnan(numbers).any(axis=1) & self.missing
+        found = self.with_missing(self.of_numbers(np.where(lacking[:, None], 0.0, numbers)), lacking)
         return np.tile(np.arange(found.shape[1]), (len(found), 1)), found
+
+    def known_numbers(self, values: npt.NDArray[Any]) -> Floats:
+        """(n,) the numbers of a field; NaN where one is missing, and may be."""
+        if not self.missing or values.dtype.kind in "fiu":
+            return np.array([*map(float, values)])
+        return np.array([nan if is_absent(v) else number_in(self.name, v) for v in values.tolist()])
 
     def read_sql(self, cell: Cell) -> str:
         """A number."""
         return cell.number
 
-    def faults_sql(self, value: str, given: str, field: str) -> Iterator[Fault]:
+    def lacks(self, value: Any) -> bool:
+        """Whether a field is missing, and may be."""
+        return self.missing and any(map(is_absent, value))
+
+    def is_filled_sql(self, value: str) -> str:
+        """All fields must be."""
+        return " AND ".join(f"isfinite({number})" for number in self.filled_learns(value))
+
+    def filled_faults(self, value: str, given: str, field: str) -> Iterator[Fault]:
         """Every field must have a finite number."""
         return number_faults(value, given, field, self.expected)
 
-    def features_sql(self, value: str) -> tuple[str, ...]:
+    def filled_sql(self, value: str) -> tuple[str, ...]:
         """The same."""
-        known = zip(self.learns_sql(value), self.means, self.scales, self.ranges, strict=True)
+        known = zip(self.filled_learns(value), self.means, self.scales, self.ranges, strict=True)
         z = [f"({scaled_sql(within_sql(sql, *ends), mean, scale)})" for sql, mean, scale, ends in known]
         found: list[str] = []
         for turns in self.directions.tolist():
@@ -141,7 +157,7 @@ class Fourier(Column):
             found += [f"cos({angle})", f"sin({angle})"]
         return tuple(found)
 
-    def learns_sql(self, value: str) -> tuple[str, ...]:
+    def filled_learns(self, value: str) -> tuple[str, ...]:
         """The number of each field."""
         return tuple(f"({value})[{j + 1}]" for j in range(len(self.reads)))
 
@@ -154,9 +170,13 @@ class Fourier(Column):
 
     def shown(self, label: str, value: Any) -> str:
         """The numbers that waves are made of."""
+        if self.lacks(value):
+            return self.missing_label
         return " and ".join(f"{field}={each}" for field, each in zip(self.reads, value, strict=True))
 
     def is_beyond(self, value: Any) -> bool:
         """Whether a number lies outside the range of the log."""
+        if self.lacks(value):
+            return False
         pairs = zip(self.numbers(value), self.ranges, strict=True)
         return any(not low <= number <= high for number, (low, high) in pairs)

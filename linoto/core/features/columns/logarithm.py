@@ -25,12 +25,12 @@ class Logarithm(ScaledColumn):
     kind: ClassVar[str] = "logarithm"
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def filled_labels(self) -> tuple[str, ...]:
         """The name of its one feature."""
         return (f"log(1 + {self.name})",)
 
     @property
-    def expected(self) -> str:
+    def filled_expected(self) -> str:
         """What a value must be, for messages."""
         return "a finite number of 0 or more"
 
@@ -50,12 +50,12 @@ class Logarithm(ScaledColumn):
         """(n,) the logarithms."""
         return np.asarray(np.log(1.0 + numbers))
 
-    def faults_sql(self, value: str, given: str, field: str) -> Iterator[Fault]:
+    def filled_faults(self, value: str, given: str, field: str) -> Iterator[Fault]:
         """A number must be there, finite and not negative."""
-        faults = [*super().faults_sql(value, given, field)]
+        faults = [*super().filled_faults(value, given, field)]
         yield from faults
         yield Fault(f"{field} is negative", f"NOT (isfinite({value}) AND {value} >= 0)", faults[-1].message)
 
-    def learns_sql(self, value: str) -> tuple[str, ...]:
+    def filled_learns(self, value: str) -> tuple[str, ...]:
         """The logarithm."""
         return (f"ln(1.0::DOUBLE + greatest({value}, 0.0::DOUBLE))",)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,36 +14,39 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, number_of
-from linoto.core.features.columns.column import Cell, Column, Fault, Found, number_literal
+from linoto.core.features.columns.column import Cell, Fault, Found, number_literal
+from linoto.core.features.columns.optional import IN_REQUEST, OptionalColumn, is_absent
 from linoto.core.validation import check_positive, exact, is_number
 
 
 @dataclass(frozen=True, kw_only=True)
-class NumberColumn(Column, ABC):
+class NumberColumn(OptionalColumn, ABC):
     """A column whose value is a finite number, in the log and in a request."""
 
     @property
-    def expected(self) -> str:
+    def filled_expected(self) -> str:
         """What a value must be, for messages."""
         return "a finite number"
 
     @abstractmethod
     def of_numbers(self, numbers: Floats) -> Floats:
-        """(n, w) the features of numbers (n,)."""
+        """(n, w) the features of numbers (n,), all of which are there."""
 
     def number(self, value: Any) -> float:
         """A value of its field as a number."""
         return number_in(self.reads[0], value, self.expected)
 
-    def vector(self, value: Any) -> Floats:
+    def filled_vector(self, value: Any) -> Floats:
         """(w,) the features of a value."""
         return np.asarray(self.of_numbers(np.array([self.number(value)]))[0])
 
     def features_of(self, values: npt.NDArray[Any]) -> tuple[Ints, Floats]:
         """(n, w) all features of numbers."""
         if values.dtype.kind not in "fiu":
-            values = np.array([self.number(value) for value in values.tolist()])
-        found = self.of_numbers(values.astype(np.float64))
+            values = np.array([nan if self.lacks(v) else self.number(v) for v in values.tolist()])
+        numbers = values.astype(np.float64)
+        lacking = np.isnan(numbers) & self.missing
+        found = self.with_missing(self.of_numbers(np.where(lacking, 0.0, numbers)), lacking)
         return np.tile(np.arange(found.shape[1]), (len(found), 1)), found
 
     @property
@@ -53,6 +56,8 @@ class NumberColumn(Column, ABC):
 
     def shown(self, label: str, value: Any) -> str:
         """A number as people read it: with what is usual, where that is known."""
+        if self.lacks(value):
+            return self.missing_label
         if self.usual is None:
             return f"{self.name}={value}"
         gap = self.number(value) - self.usual
@@ -63,7 +68,11 @@ class NumberColumn(Column, ABC):
         """A number."""
         return cell.number
 
-    def faults_sql(self, value: str, given: str, field: str) -> Iterator[Fault]:
+    def is_filled_sql(self, value: str) -> str:
+        """A finite number is; text that is none, or one that is not finite, is a fault."""
+        return f"isfinite({value})"
+
+    def filled_faults(self, value: str, given: str, field: str) -> Iterator[Fault]:
         """A number must be there, and finite."""
         return number_faults(value, given, field, self.expected)
 
@@ -87,7 +96,7 @@ class Numeric(NumberColumn):
         check_positive(f"scale of {self.name!r}", self.scale)
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def filled_labels(self) -> tuple[str, ...]:
         """The name of its one feature."""
         return (self.name,)
 
@@ -100,11 +109,11 @@ class Numeric(NumberColumn):
         """(n, 1) the numbers, scaled."""
         return ((numbers - self.mean) / self.scale)[:, None]
 
-    def vector(self, value: Any) -> Floats:
+    def filled_vector(self, value: Any) -> Floats:
         """(1,) the same of one value."""
         return np.array([(self.number(value) - self.mean) / self.scale])
 
-    def features_sql(self, value: str) -> tuple[str, ...]:
+    def filled_sql(self, value: str) -> tuple[str, ...]:
         """The number, scaled."""
         return (scaled_sql(value, self.mean, self.scale),)
 
@@ -121,7 +130,8 @@ def number_in(field: str, value: Any, expected: str = "a finite number") -> floa
         return value
     number = None if is_missing(value) else number_of(value)
     if number is None or not isfinite(number):
-        raise ValueError(f"{field!r} must be {expected}, got {value!r:.100}")
+        hint = f": {IN_REQUEST}" if is_absent(value) else ""
+        raise ValueError(f"{field!r} must be {expected}, got {value!r:.100}{hint}")
     return number
 
 

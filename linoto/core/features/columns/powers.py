@@ -53,7 +53,7 @@ class Powers(NumberColumn):
         return self.range or (-1.0, 1.0)
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def filled_labels(self) -> tuple[str, ...]:
         """The names of its features."""
         return (self.name, *(f"{self.name}^{degree}" for degree in range(2, self.degree + 1)))
 
@@ -73,7 +73,7 @@ class Powers(NumberColumn):
             found = found * z[:, None] + coefficient
         return found
 
-    def features_sql(self, value: str) -> tuple[str, ...]:
+    def filled_sql(self, value: str) -> tuple[str, ...]:
         """The same, by Horner's rule."""
         low, high = self.ends
         share = f"({within_sql(value, low, high)} - {number_literal(low)}) / {number_literal(high - low)}"
@@ -88,4 +88,4 @@ class Powers(NumberColumn):
     def is_beyond(self, value: Any) -> bool:
         """Whether a number lies outside the range of the log."""
         low, high = self.ends
-        return not low <= self.number(value) <= high
+        return not self.lacks(value) and not low <= self.number(value) <= high

@@ -36,15 +36,15 @@ class ScaledColumn(NumberColumn):
 
     @abstractmethod
     def measured(self, numbers: Floats) -> Floats:
-        """(n,) what is measured of numbers; `learns_sql` says the same in SQL."""
+        """(n,) what is measured of numbers; `filled_learns` says the same in SQL."""
 
     def of_numbers(self, numbers: Floats) -> Floats:
         """(n, 1) what is measured, scaled."""
         return np.asarray(((self.measured(numbers) - (self.mean or 0.0)) / (self.scale or 1.0))[:, None])
 
-    def features_sql(self, value: str) -> tuple[str, ...]:
+    def filled_sql(self, value: str) -> tuple[str, ...]:
         """The same."""
-        return (scaled_sql(self.learns_sql(value)[0], self.mean or 0.0, self.scale or 1.0),)
+        return (scaled_sql(self.filled_learns(value)[0], self.mean or 0.0, self.scale or 1.0),)
 
     def learned(self, found: Found, *, min_count: int) -> Self:
         """With the mean and the scale of a log."""

@@ -73,7 +73,7 @@ class Spline(NumberColumn):
         return tuple(windows.sum(axis=1).tolist())
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def filled_labels(self) -> tuple[str, ...]:
         """The names of its features."""
         short = [text_of(float(f"{site:.6g}")) for site in self.sites]
         words = short if len({*short}) == len(short) else [text_of(site) for site in self.sites]
@@ -108,7 +108,7 @@ class Spline(NumberColumn):
             found = found * u + self.pieces[piece, power]
         return np.asarray(found)
 
-    def vector(self, value: Any) -> Floats:
+    def filled_vector(self, value: Any) -> Floats:
         """(w,) the same of one value, without the arrays of many."""
         knots = self.known
         inside = min(max(self.number(value), knots[0]), knots[-1])
@@ -120,13 +120,13 @@ class Spline(NumberColumn):
             found = found * u + curves[power]
         return np.asarray(found)
 
-    def features_sql(self, value: str) -> tuple[str, ...]:
+    def filled_sql(self, value: str) -> tuple[str, ...]:
         """The same: between which knots, and there a polynomial."""
         inside = within_sql(value, self.known[0], self.known[-1])
         steps = [*pairwise(self.known)]
         at = [f"(({inside} - {number_literal(a)}) / {number_literal(b - a)})" for a, b in steps]
         found = []
-        for place in range(len(self.labels)):
+        for place in range(len(self.filled_labels)):
             curves = [
                 horner_sql(u, piece[:, place].tolist()) if piece[:, place].any() else number_literal(0.0)
                 for u, piece in zip(at, self.pieces, strict=True)
@@ -144,14 +144,14 @@ class Spline(NumberColumn):
         knots = found[0].quantiles(np.linspace(0.0, 1.0, self.knots))
         return replace(self, knots=knots if len(knots) > 1 else found[0].ends)
 
-    def possible(self, rows: int, rng: np.random.Generator) -> Floats:
+    def filled_possible(self, rows: int, rng: np.random.Generator) -> Floats:
         """(n, w) features of numbers between the knots: no others sum to 1."""
         places = rng.uniform(0, len(self.known) - 1, rows)
         return self.of_numbers(np.interp(places, np.arange(len(self.known)), self.known))
 
     def is_beyond(self, value: Any) -> bool:
         """Whether a number lies outside the knots."""
-        return not self.known[0] <= self.number(value) <= self.known[-1]
+        return not self.lacks(value) and not self.known[0] <= self.number(value) <= self.known[-1]
 
 
 def raised(basis: Floats, t: Floats, degree: int, start: float, step: float) -> Floats:

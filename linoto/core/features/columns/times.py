@@ -17,6 +17,7 @@ from linoto.core.arrays import Floats
 from linoto.core.cells import is_missing
 from linoto.core.features.columns.column import Cell, Fault, Held, number_literal, text_literal
 from linoto.core.features.columns.numeric import NumberColumn
+from linoto.core.features.columns.optional import IN_REQUEST, is_absent
 from linoto.core.features.columns.scaled import ScaledColumn
 from linoto.core.validation import check_choice, check_count, check_positive
 
@@ -45,7 +46,7 @@ class TimeColumn(NumberColumn, ABC):
         return "time"
 
     @property
-    def expected(self) -> str:
+    def filled_expected(self) -> str:
         """What a value must be, for messages."""
         return "a date such as 2026-05-31 or 2026-05-31T12:30:00Z, or seconds since 1970"
 
@@ -53,7 +54,8 @@ class TimeColumn(NumberColumn, ABC):
         """A value of its field in seconds since 1970."""
         seconds = None if is_missing(value) else seconds_of(value)
         if seconds is None or not FIRST <= seconds <= LAST:
-            raise ValueError(f"{self.reads[0]!r} must be {self.expected}, got {value!r}")
+            hint = f": {IN_REQUEST}" if is_absent(value) else ""
+            raise ValueError(f"{self.reads[0]!r} must be {self.expected}, got {value!r}{hint}")
         return seconds
 
     def read_sql(self, cell: Cell) -> str:
@@ -61,16 +63,16 @@ class TimeColumn(NumberColumn, ABC):
         readable = f"regexp_full_match({cell.level}, {text_literal(DATE)})"
         return f"CASE WHEN {readable} OR TRY_CAST({cell.level} AS DOUBLE) IS NOT NULL THEN {cell.time} END"
 
-    def faults_sql(self, value: str, given: str, field: str) -> Iterator[Fault]:
+    def filled_faults(self, value: str, given: str, field: str) -> Iterator[Fault]:
         """A moment must be there, in the years that there are."""
-        *others, finite = super().faults_sql(value, given, field)
+        *others, finite = super().filled_faults(value, given, field)
         ends = f"{value} BETWEEN {number_literal(FIRST)} AND {number_literal(LAST)}"
         yield from others
         yield finite._replace(test=f"NOT (isfinite({value}) AND {ends})")
 
     def cell(self, value: Any) -> Any:
         """The value of a field as a log has it."""
-        return None if is_missing(value) else EPOCH + timedelta(seconds=self.number(value))
+        return None if is_absent(value) else EPOCH + timedelta(seconds=self.number(value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +103,14 @@ class Since(ScaledColumn, TimeColumn):
         return seconds_of(self.origin) or 0.0
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def filled_labels(self) -> tuple[str, ...]:
         """The name of its one feature."""
         return (f"{self.name} in {self.unit}",)
 
     def shown(self, label: str, value: Any) -> str:
         """A moment as people read it: with how far from the usual ones it is."""
+        if self.lacks(value):
+            return self.missing_label
         if self.mean is None:
             return f"{self.name}={value}"
         gap = (self.number(value) - self.start) / UNITS[self.unit] - self.mean
@@ -117,7 +121,7 @@ class Since(ScaledColumn, TimeColumn):
         """(n,) units since the origin."""
         return (numbers - self.start) / UNITS[self.unit]
 
-    def learns_sql(self, value: str) -> tuple[str, ...]:
+    def filled_learns(self, value: str) -> tuple[str, ...]:
         """Units since the origin."""
         return (f"(({value} - {number_literal(self.start)}) / {number_literal(UNITS[self.unit])})",)
 
@@ -167,12 +171,12 @@ class Cycle(TimeColumn):
         return "time" if self.timed else "number"
 
     @property
-    def expected(self) -> str:
+    def filled_expected(self) -> str:
         """What a value must be, for messages."""
-        return super().expected if self.timed else "a finite number"
+        return super().filled_expected if self.timed else "a finite number"
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def filled_labels(self) -> tuple[str, ...]:
         """The names of its features."""
         times = ["", *(f"{k} × " for k in range(2, self.harmonics + 1))]
         return tuple(f"{wave} {k}{self.name}" for k in times for wave in ("cos", "sin"))
@@ -185,11 +189,11 @@ class Cycle(TimeColumn):
         """The same."""
         return super().read_sql(cell) if self.timed else cell.number
 
-    def faults_sql(self, value: str, given: str, field: str) -> Iterator[Fault]:
+    def filled_faults(self, value: str, given: str, field: str) -> Iterator[Fault]:
         """A moment, or a finite number."""
         if self.timed:
-            return super().faults_sql(value, given, field)
-        return NumberColumn.faults_sql(self, value, given, field)
+            return super().filled_faults(value, given, field)
+        return NumberColumn.filled_faults(self, value, given, field)
 
     def cell(self, value: Any) -> Any:
         """The value of a field as a log has it."""
@@ -201,7 +205,7 @@ class Cycle(TimeColumn):
         waves = (wave(angles * k) for k in range(1, self.harmonics + 1) for wave in (np.cos, np.sin))
         return np.column_stack([*waves])
 
-    def features_sql(self, value: str) -> tuple[str, ...]:
+    def filled_sql(self, value: str) -> tuple[str, ...]:
         """The same."""
         length, turn = number_literal(self.length), number_literal(2.0 * pi / self.length)
         angle = f"(({value} - floor({value} / {length}) * {length}) * {turn})"
