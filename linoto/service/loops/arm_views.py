@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from linoto.service.loops.lift import Limits
 from linoto.service.loops.limits import mean_interval_of
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.means import Earned, know_intervals
+from linoto.service.loops.shown import cut
 from linoto.service.loops.spec import LoopAgent
 from linoto.service.loops.state import RewardTotals
 
@@ -33,6 +35,7 @@ class MetricMean(Struct):
 class ArmView(Struct):
     """An arm with its interval: of its mean reward or, with contexts, of that of its plays.
 
+    Where a range of mean rewards was stated it is cut to that, unless no part of it is inside.
     After a drift alarm the log is of another world: then it is that of the plays that closed since the first.
     """
 
@@ -82,6 +85,7 @@ class ArmNumbers(NamedTuple):
     means: Floats
     lcb: Floats
     ucb: Floats
+    limits: Limits | None  # of mean rewards
     present: Any
 
     def rows(self) -> list[ArmView]:
@@ -92,14 +96,21 @@ class ArmNumbers(NamedTuple):
                 plays=int(self.plays[i]),
                 pending=int(self.pending[i]),
                 logged=int(self.logged[i]),
-                mean=finite(self.means[i]),
-                lcb=finite(self.lcb[i]),
-                ucb=finite(self.ucb[i]),
+                mean=finite(mean),
+                lcb=finite(lower),
+                ucb=finite(upper),
                 present=bool(self.present[i]),
                 metrics=had,
             )
-            for i, had in enumerate(metrics_of_arms(self.metrics, self.arms))
+            for i, (had, (lower, upper, mean)) in enumerate(
+                zip(metrics_of_arms(self.metrics, self.arms), self.shown(), strict=True)
+            )
         ]
+
+    def shown(self) -> Iterator[tuple[float, ...]]:
+        """The ends of each interval and its mean, within the range of means."""
+        numbers = np.array([self.lcb, self.ucb, self.means]).T.tolist()
+        return (cut(self.limits, *each) for each in numbers)
 
 
 class ItemNumbers(NamedTuple):
@@ -110,6 +121,7 @@ class ItemNumbers(NamedTuple):
     removed: frozenset[int]
     metrics: list[MetricNumbers]
     limit: int | None
+    limits: Limits | None = None  # of mean rewards
 
     def rows(self) -> list[ArmView]:
         """Every item, in the order of the loop; or the most played ones first, and removed ones last."""
@@ -123,15 +135,16 @@ class ItemNumbers(NamedTuple):
     def row(self, i: int, metrics: dict[str, MetricMean]) -> ArmView:
         """One item."""
         earned, totals = self.earned[i], self.earned[i].totals
-        lower, upper = earned.interval or (None, None)
+        lower, upper = earned.interval or (nan, nan)
+        lower, upper, mean = cut(self.limits, lower, upper, nan if earned.mean is None else earned.mean)
         return ArmView(
             name=self.names[i],
             plays=totals.plays,
             pending=totals.plays - totals.closed,
             logged=None,
-            mean=earned.mean,
-            lcb=lower,
-            ucb=upper,
+            mean=finite(mean),
+            lcb=finite(lower),
+            ucb=finite(upper),
             present=i not in self.removed,
             metrics=metrics,
         )
@@ -148,7 +161,7 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
     ]
     if loop.state.items:
         earned = [Earned.by(loop, replace(totals)) for totals in loop.state.items]
-        return ItemNumbers(loop.names, earned, loop.arms.removed(), metrics, limit)
+        return ItemNumbers(loop.names, earned, loop.arms.removed(), metrics, limit, loop.limits_of_means)
     agent, since, plays = loop.agent, loop.state.since_drift, np.array(loop.state.plays)
     logged, present, arms = agent.offline.pulls, agent.present, np.arange(plays.size)
     if limit is not None:
@@ -165,6 +178,7 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
         means=mean,
         lcb=lcb,
         ucb=ucb,
+        limits=loop.limits_of_means,
         present=present[arms],
     )
 
