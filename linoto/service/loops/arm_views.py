@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from math import nan
 from typing import Any, NamedTuple
 
@@ -18,18 +17,20 @@ from linoto.service.loops.lift import Limits
 from linoto.service.loops.limits import mean_interval_of
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.means import Earned, know_intervals
+from linoto.service.loops.metrics import Metric
 from linoto.service.loops.shown import cut
 from linoto.service.loops.spec import LoopAgent
-from linoto.service.loops.state import RewardTotals
+from linoto.service.loops.state import MetricBooks, RewardTotals
 
 
 class MetricMean(Struct):
     """What the plays of an arm had of a guardrail, as people count it."""
 
     told: int
-    mean: float
-    lower: float | None  # of an interval for it, at any time
-    upper: float | None
+    lost: int  # values that never came
+    mean: float | None  # of those that were told; None where none was
+    lower: float | None  # of an interval for the mean of all, at any time, lost ones at both ends
+    upper: float | None  # None: nothing was told, or nobody knows which arm's values are lost
 
 
 class ArmView(Struct):
@@ -54,23 +55,28 @@ class MetricNumbers(NamedTuple):
     """The values of a guardrail by arm at one moment."""
 
     name: str
-    limits: Limits
-    totals: dict[int, RewardTotals]
+    had: dict[int, Earned]
+    lost_somewhere: int
+
+    @classmethod
+    def of(cls, metric: Metric, kept: MetricBooks) -> MetricNumbers:
+        """Those of now."""
+        limits, default = metric.guardrail.reward_range, metric.default
+        had = {arm: Earned(replace(one), limits, one.defaults, default) for arm, one in kept.arms.items()}
+        return cls(metric.guardrail.name, had, kept.lost_somewhere)
+
+    def mean_of(self, arm: int) -> MetricMean:
+        """The same of an arm, with its interval."""
+        had = self.had[arm]
+        lower, upper = (None if self.lost_somewhere else had.interval) or (None, None)
+        return MetricMean(had.known, had.lost, had.mean, lower, upper)
 
 
 def metrics_of_arms(metrics: list[MetricNumbers], arms: list[int]) -> Iterator[dict[str, MetricMean]]:
     """What each of these arms had of every guardrail."""
-    known = [Earned(each.totals[arm], each.limits) for each in metrics for arm in arms if arm in each.totals]
-    know_intervals(known)
+    know_intervals(each.had[arm] for each in metrics for arm in arms if arm in each.had)
     for arm in arms:
-        yield {
-            each.name: metric_mean(each.totals[arm], each.limits) for each in metrics if arm in each.totals
-        }
-
-
-def metric_mean(totals: RewardTotals, limits: Limits) -> MetricMean:
-    """The mean of some values, with its interval."""
-    return MetricMean(totals.closed, totals.mean, *(Earned(totals, limits).interval or (None, None)))
+        yield {each.name: each.mean_of(arm) for each in metrics if arm in each.had}
 
 
 class ArmNumbers(NamedTuple):
@@ -155,10 +161,7 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
 
     Every arm, in the order of the loop; or so many, the most played ones first, and removed ones last.
     """
-    metrics = [
-        MetricNumbers(name, loop.metrics[name].guardrail.reward_range, deepcopy(kept.arms))
-        for name, kept in loop.state.metrics.items()
-    ]
+    metrics = [MetricNumbers.of(loop.metrics[name], kept) for name, kept in loop.state.metrics.items()]
     if loop.state.items:
         earned = [Earned.by(loop, replace(totals)) for totals in loop.state.items]
         return ItemNumbers(loop.names, earned, loop.arms.removed(), metrics, limit, loop.limits_of_means)
