@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice
 from math import log
-from typing import Any, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -71,37 +70,50 @@ class Odds:
     redrawn: Callable[[int], Sequence[int]] | None  # the arms of fresh draws, so many times those that were
     # asked for, or as many as there is time for; None where none were asked for
 
-    @cached_property
-    def shares(self) -> dict[int, float]:
-        """What fresh draws say of every arm that was drawn."""
-        assert self.redrawn is not None
-        return shares_of(self.played, self.redrawn)
+
+Shares: TypeAlias = "Floats | dict[int, float]"  # of every arm, or of those whose share is not 0
 
 
-def certain(odds: Odds, arm: int) -> float:
+def share_of(shares: Shares | None, arm: int) -> float | None:
+    """The share of one arm; None where nobody knows any."""
+    if shares is None:
+        return None
+    return shares.get(arm, 0.0) if isinstance(shares, dict) else float(shares[arm])
+
+
+def all_shares(shares: Shares, k: int) -> Floats:
+    """(k,) the share of each arm."""
+    if not isinstance(shares, dict):
+        return shares
+    found = np.zeros(k)
+    found[list(shares)] = list(shares.values())
+    return found
+
+
+def certain(odds: Odds) -> Shares:
     """A deterministic explorer plays what it played."""
-    return float(arm == odds.played)
+    return {odds.played: 1.0}
 
 
-def stated(odds: Odds, arm: int) -> float:
-    """Exact: the chance of its proposal, and for the fallback also of all those that the gate refuses."""
+def stated(odds: Odds) -> Shares:
+    """Exact: the chance of each proposal, and for the fallback also of all those that the gate refuses."""
     if not odds.chances.any():  # the caller has proposed
-        return certain(odds, arm)
+        return certain(odds)
     served = odds.chances * odds.affordable
     if odds.best_affordable or odds.fallback is None:  # without a fallback, refusals are not served
-        return float(served[arm] / served.sum())
-    refused = odds.chances[~odds.affordable].sum() if arm == odds.fallback else 0.0
-    return float((served[arm] + refused) / odds.chances.sum())
+        return np.asarray(served / served.sum())
+    served[odds.fallback] += odds.chances[~odds.affordable].sum()
+    return np.asarray(served / odds.chances.sum())
 
 
-def uniform(odds: Odds, arm: int) -> float:
+def uniform(odds: Odds) -> Shares:
     """The same where every allowed arm is as likely."""
-    return stated(replace(odds, chances=odds.allowed.astype(np.float64)), arm)
+    return stated(replace(odds, chances=odds.allowed.astype(np.float64)))
 
 
-def by_redrawing(odds: Odds, arm: int) -> float | None:
-    """The share of fresh draws, and of the one that decided, in which this arm is played."""
-    return None if odds.redrawn is None else odds.shares.get(arm, 0.0)
+def by_redrawing(odds: Odds) -> Shares | None:
+    """The share of fresh draws, and of the one that decided, in which each arm is played."""
+    return None if odds.redrawn is None else shares_of(odds.played, odds.redrawn)
 
 
 def shares_of(played: int, redrawn: Callable[[int], Sequence[int]]) -> dict[int, float]:
@@ -125,7 +137,7 @@ def shares_of(played: int, redrawn: Callable[[int], Sequence[int]]) -> dict[int,
     return {arm: count / (len(fresh) + 1) for arm, count in counts.items()}
 
 
-def unknown(odds: Odds, arm: int) -> None:
+def unknown(odds: Odds) -> None:
     """Nobody said how an explorer of the caller's own draws: no number is better than a wrong one."""
     return None
 
@@ -136,7 +148,7 @@ class Rule(NamedTuple):
     code: int  # its branch in the kernels' `score_arms`
     draws: int = kernels.NO_DRAWS
     keeps_factor: bool = False  # whether its branch reads R, V = R'R
-    propensity: Callable[[Odds, int], float | None] = certain
+    propensity: Callable[[Odds], Shares | None] = certain  # of all arms at once: some are added up
     one_hot: bool = False  # whether it needs arms that share no feature
     by_arm: bool = False  # whether it scores an arm by its own rewards alone: the arms must stay the same
     bounded: bool = False  # whether it needs rewards in a known range

@@ -1,14 +1,17 @@
 """Does a log contradict a bound on |theta|? Whatever ridge is chosen: one that follows the bound hides it.
 
-The usual ridge is sigma^2 d / S^2, so that the estimate goes to 0 with the bound S, and fits any S.
+The usual ridge is sigma^2 d / S^2, so that the estimate goes to 0 with the bound S, and fits any S. A longer
+bound has a smaller ridge, and more is known: what a log refuses may say too little of what it would take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from math import floor, log, log10, sqrt
+from dataclasses import replace
+from math import floor, inf, isfinite, log, log10, nextafter, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +24,58 @@ from linoto.core.validation import exact, rounded_up
 from linoto.core.within import within
 
 GROSS = 2.0  # times a bound that a parameter must be longer: a log with a small bias is not refused
+EXACT = 20  # refused bounds after which the next is not the one that was named, but longer
 RIDGES = 9  # powers of ten, downwards from the largest eigenvalue of the log
 AT_ANY_RIDGE: ContextVar[bool] = ContextVar("AT_ANY_RIDGE", default=True)
+
+
+TRYING: ContextVar[bool] = ContextVar("TRYING", default=False)
+
+
+class FalseBoundError(ValueError):
+    """A bound on |theta| that a log contradicts, what it should be at least, and why."""
+
+    def __init__(self, needed: float, bound: float, why: str) -> None:
+        self.least, self.bound, self.why = rounded_up(needed), bound, why
+        super().__init__(
+            f"bound must be at least {exact(self.least)} for this log, got {exact(bound)}: {why}"
+        )
+
+
+@contextmanager
+def naming_enough(start: Callable[[float], object]) -> Iterator[None]:
+    """Let what is refused in here name a bound that will be taken: `start` tries one as it was tried here."""
+    try:
+        yield
+    except FalseBoundError as refusal:
+        if TRYING.get():
+            raise
+        with within(TRYING, True):
+            least = enough(refusal.least, start)
+        raise FalseBoundError(least, refusal.bound, refusal.why) from None
+
+
+def enough(least: float, start: Callable[[float], object]) -> float:
+    """A bound that is taken, from this one on: the least, as far as every refusal says what it should be.
+
+    These lie below any true bound. From some on, steps grow, so that there is an end.
+    """
+    refused = 0
+    while isfinite(least):
+        try:
+            start(least)
+            break
+        except FalseBoundError as again:
+            longer = least + (again.least - least) * 2.0 ** max(refused - EXACT, 0)
+            least, refused = rounded_up(max(longer, nextafter(least, inf))), refused + 1
+        except ValueError:  # refused for another reason, which is said once this one is gone
+            break
+    return least
+
+
+def with_bound(composition: Any, bound: float) -> Any:
+    """The same policy with another bound on |theta|."""
+    return replace(composition, confidence=replace(composition.assumed, bound=bound))
 
 
 def at_any_ridge(wanted: bool) -> AbstractContextManager[None]:
@@ -59,10 +112,10 @@ def check_bound(state: State, confidence: Confidence, names: Sequence[str] | Non
     arm = int(excess.argmax())
     if excess[arm] > 0:
         norm = float(np.linalg.norm(state.actions[:, arm]))
-        needed = bound + excess[arm] / norm if norm > 0 else np.inf
-        raise ValueError(
-            f"bound must be at least {exact(rounded_up(needed))} for this log, got {exact(bound)}: "
-            f"arm {repr(names[arm]) if names else arm} earns more than a parameter of that length allows"
+        needed = float(bound + excess[arm] / norm) if norm > 0 else inf
+        called = repr(names[arm]) if names else arm
+        raise FalseBoundError(
+            needed, bound, f"arm {called} earns more than a parameter of that length allows"
         )
     check_length(least_of(state, confidence), bound)
 
@@ -70,10 +123,7 @@ def check_bound(state: State, confidence: Confidence, names: Sequence[str] | Non
 def check_length(least: float, bound: float) -> None:
     """Refuse a bound below the length that a parameter has at least."""
     if least > bound:
-        raise ValueError(
-            f"bound must be at least {exact(rounded_up(least))} for this log, got {exact(bound)}: no "
-            "shorter parameter explains its rewards"
-        )
+        raise FalseBoundError(least, bound, "no shorter parameter explains its rewards")
 
 
 def least_of(state: State, confidence: Confidence) -> float:

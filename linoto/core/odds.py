@@ -6,13 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic
 
-import numpy as np
-
 from linoto.core import coins, kernels
 from linoto.core.arrays import Bools, Floats
 from linoto.core.decisions import Decision
 from linoto.core.drivers.driver import Driver, Q
-from linoto.core.explorers import Odds, redraws_for
+from linoto.core.explorers import Odds, all_shares, redraws_for, share_of
 
 Redraw = Callable[[str, int], list[int]] | None  # what fresh draws would have proposed, or played
 MOST_WORK = 20_000_000  # multiplications of all draws: ten to twenty milliseconds
@@ -52,10 +50,10 @@ def propensity(
             chances=driver.chances(asked),
             redrawn=None if redraw is None else partial(redraw, "arm"),
         )
-        return driver.rule.propensity(odds, arm)
+        return share_of(driver.rule.propensity(odds), arm)
     odds = odds_of_proposals(driver, asked, decision.proposal, redraw)
-    proposed = [driver.rule.propensity(odds, other) for other in range(affordable.size)]
-    return None if proposed[0] is None else mixed(np.array(proposed, np.float64), affordable, arm, safe)
+    proposed = driver.rule.propensity(odds)
+    return None if proposed is None else mixed(all_shares(proposed, affordable.size), affordable, arm, safe)
 
 
 def mixed(proposed: Floats, affordable: Bools, arm: int, safe: float) -> float:
@@ -75,7 +73,7 @@ def by_coin(
     chosen: float | None = 0.0 if share == 1 else float(arm == decision.proposal)
     if share != 1 and not certain:
         odds = odds_of_proposals(driver, asked, decision.proposal, redraw)
-        chosen = driver.rule.propensity(odds, arm)
+        chosen = share_of(driver.rule.propensity(odds), arm)
     practice = driver.practice_chance(arm, asked)
     return None if chosen is None else coins.mixed_propensity(chosen, share, practice)
 

@@ -10,7 +10,7 @@ import atexit
 import glob
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -41,7 +41,8 @@ Connection: TypeAlias = "DuckDBPyConnection"
 Wanted: TypeAlias = Mapping[str, str] | None  # the names of the needed columns by role; None: all of them
 ROW_GROUP = 2**17
 ROW_NUMBER = "file_row_number"  # DuckDB's name for it, which no column that is read may have
-LISTED = ("candidates", "vector ")  # roles of columns that may hold lists
+OPTIONAL = "optional "  # begins the role of a column that is read where a file has it
+LISTED = ("candidates", "vector ", OPTIONAL)  # roles of columns that may hold lists
 ORIGINAL_ROW = "linoto_row"  # ours, in a copy of some rows of a file
 FILE_KINDS = {
     ".csv": "CSV",
@@ -289,6 +290,13 @@ def kind_of(path: Path) -> str:
     return FILE_KINDS[suffix.lower()]
 
 
+def there(wanted: Wanted, names: Collection[str]) -> Wanted:
+    """The same without the optional columns that these are not among."""
+    if wanted is None:
+        return None
+    return {role: name for role, name in wanted.items() if name in names or not role.startswith(OPTIONAL)}
+
+
 def needed_columns(wanted: Wanted, names: Sequence[str], where: str) -> list[str]:
     """The columns that will be read, each once: refuse what is not there, or has a name of DuckDB's own."""
     check_columns(wanted or {}, names, where)
@@ -307,6 +315,7 @@ def needed_columns(wanted: Wanted, names: Sequence[str], where: str) -> list[str
 def stage_parquet(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:
     """The file itself; a copy of the needed columns where one is nested, or would hide the row numbers."""
     file = inspect_parquet(connection, path, str(path), "Parquet", {})
+    wanted = there(wanted, file.types)
     asked = (wanted or {}).values()
     nested = {name: part for name in asked if (part := nested_column(connection, path, file.types, name))}
     if not nested and not any(name.lower() == ROW_NUMBER for name in file.types):
@@ -340,6 +349,7 @@ def stage_csv(connection: Connection, path: Path, wanted: Wanted, copy: Path) ->
     import duckdb
 
     header = read_header(path, wanted)
+    wanted = there(wanted, header.names)
     needed = needed_columns(wanted, header.names, str(path))
     plain = copy.with_suffix(".csv")
     file = write_plain(path, plain, skip=header.blank) if header.blank else path
@@ -359,7 +369,9 @@ def stage_csv(connection: Connection, path: Path, wanted: Wanted, copy: Path) ->
 
 def stage_json(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:
     """Copy the needed keys as text; lines that are not JSON are set aside."""
-    needed = needed_columns(wanted, read_keys(path), str(path))
+    keys = read_keys(path)
+    wanted = there(wanted, keys)
+    needed = needed_columns(wanted, keys, str(path))
     file = write_plain(path, copy.with_suffix(".jsonl")) if has_mark(path) else path
     with translate_errors(str(path), "JSON lines"):
         copy_json(connection, file, needed, copy)
@@ -379,12 +391,19 @@ def stage_frame(connection: Connection, source: Any, wanted: Wanted, copy: Path)
     name = source_name(source)
     frame = as_arrow(source, None if wanted is None else set(wanted.values()))
     check_once(frame.names, name)
+    wanted = there(wanted, [column.name for column in frame.arrow.schema if holds_text(column.type)])
     needed = needed_columns(wanted, frame.names, name)
     refuse_types(frame.arrow.schema, needed, name)
     with translate_errors(name, "a table"):
-        connection.register("frame", frame.arrow)
+        table = frame.arrow.select(needed) if hasattr(frame.arrow, "select") else frame.arrow
+        connection.register("frame", table)
         copy_rows(connection, f"SELECT {listed(needed)} FROM frame", copy)
     return inspect_parquet(connection, copy, name, "a table", wanted)
+
+
+def holds_text(kind: Any) -> bool:
+    """Whether a type of Arrow is text, or words by number."""
+    return str(kind).startswith(("string", "large_string", "dictionary"))
 
 
 def refuse_types(schema: Any, needed: Sequence[str], where: str) -> None:
@@ -401,6 +420,7 @@ def stage_transcript(connection: Connection, part: Transcript, wanted: Wanted, c
     """Write the needed columns of a file of another package."""
     import pyarrow as arrow
 
+    wanted = there(wanted, part.columns)
     needed = needed_columns(wanted, list(part.columns), part.name)
     with translate_errors(part.name, "a log"):
         connection.register("frame", arrow.table({name: part.columns[name] for name in needed}))

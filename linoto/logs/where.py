@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from linoto.core.hints import counted
 from linoto.logs.notation import PLAIN, Notation
 from linoto.logs.queries import Columns, Comparison, copy_some_rows, count_of_value, first_incomparable
 from linoto.logs.tables import (
+    OPTIONAL,
     Connection,
     StagedFile,
     inspect_parquet,
@@ -106,8 +107,11 @@ def open_rows(
 ) -> Iterator[tuple[Connection, list[StagedFile], tuple[str, ...]]]:
     """A database, the files of a source with the rows that are asked for, and what there is to note."""
     asked = parse_where(where)
-    extra = {f"{comparison.column!r} in where": comparison.column for comparison in asked}
-    with open_source(source, columns.given() | extra) as (connection, files), TemporaryDirectory() as folder:
+    wanted = columns.given() | {f"{one.column!r} in where": one.column for one in asked}
+    with (
+        open_source(source, with_origin(wanted, columns)) as (connection, files),
+        TemporaryDirectory() as folder,
+    ):
         if not asked:
             yield connection, files, lost_notes(connection, files, columns)
             return
@@ -155,9 +159,21 @@ def refuse_incomparable(
 
 def origin_in(file: StagedFile, columns: Columns) -> str | None:
     """The column in which an export of the service says where a reward is from, if a file has it."""
-    read = {name.lower() for name in columns.given().values()}
-    name = "decision_origin" if "origin" in read else "origin"  # as the export calls it beside such a field
-    return name if name not in read and is_text(file.types.get(name, "")) else None
+    name = origin_name(columns.given())
+    return name if name is not None and is_text(file.types.get(name, "")) else None
+
+
+def origin_name(wanted: Mapping[str, str]) -> str | None:
+    """What an export calls that column beside these, unless one of them has its name."""
+    read = {str(name).lower() for name in wanted.values()}  # what is no text is refused later
+    name = "decision_origin" if "origin" in read else "origin"
+    return None if name in read else name
+
+
+def with_origin(wanted: dict[str, str], columns: Columns) -> dict[str, str]:
+    """The columns that are read, and that one, which a copy of a file would lack otherwise."""
+    name, read = origin_name(columns.given()), {str(name).lower() for name in wanted.values()}
+    return wanted if name is None or name in read else wanted | {f"{OPTIONAL}origin": name}
 
 
 def lost_notes(connection: Connection, files: Sequence[StagedFile], columns: Columns) -> tuple[str, ...]:

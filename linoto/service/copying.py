@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 
 from linoto.service.storage import expected, sql, sqlite
 from linoto.service.storage.connection import Connection, Row
@@ -80,5 +79,4 @@ def made_at(target: Place) -> Iterator[Connection]:
             yield connection
         expected.put_in_place(part, target)
     finally:
-        for left in (part, *(Path(f"{part}{end}") for end in ("-wal", "-shm"))):
-            left.unlink(missing_ok=True)
+        expected.discard(part)

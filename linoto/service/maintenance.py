@@ -27,7 +27,7 @@ from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import expected, features, schema, sql, sqlite, tokens
 from linoto.service.storage.connection import Connection, Row
 from linoto.service.storage.database import open_database, open_exclusively
-from linoto.service.storage.expected import put_in_place
+from linoto.service.storage.expected import discard, put_in_place
 from linoto.service.storage.features import StoredArms
 from linoto.service.storage.places import Address, Place
 from linoto.service.storage.store import Store
@@ -48,27 +48,39 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
     """Put a backup in the place of a database that is not there any more; nothing is overwritten.
 
     What came after the backup is lost, but was seen: no id, coin or number of an event is given out again.
-    The lines say what this means for each loop, and what is to be done.
+    The lines say what this means for each loop, and what is to be done. What fails leaves nothing behind.
     """
-    with sqlite.Owned(path):
-        wal = path.with_name(path.name + "-wal")  # SQLite would apply it to what is restored
-        for there in (path, wal):
-            if there.exists() and (there == path or there.stat().st_size):
-                raise FileExistsError(
-                    f"{there} exists: move it away first, it would be mixed with what is restored"
-                )
-        with open_database(copy, readonly=True, older=True) as source:
-            found = source.check_integrity()
-        if found != "ok":
-            raise ValueError(f"{copy} is damaged: {found}")
-        note, part = expected.beside(path), path.with_name(path.name + ".part")
+    with sqlite.Owned(path) as owned:
+        try:
+            return restore_owned(copy, path, keep_tokens, clock)
+        except BaseException:
+            owned.leave_nothing()
+            raise
+
+
+def restore_owned(copy: Path, path: Path, keep_tokens: bool, clock: Clock) -> list[str]:
+    """The same under a name that nobody else uses."""
+    wal = path.with_name(path.name + "-wal")  # SQLite would apply it to what is restored
+    for there in (path, wal):
+        if there.exists() and (there == path or there.stat().st_size):
+            raise FileExistsError(
+                f"{there} exists: move it away first, it would be mixed with what is restored"
+            )
+    with open_database(copy, readonly=True, older=True) as source:
+        found = source.check_integrity()
+    if found != "ok":
+        raise ValueError(f"{copy} is damaged: {found}")
+    note, part = expected.beside(path), path.with_name(path.name + ".part")
+    noted = expected.read(note)
+    try:
         copy_into(copy, part)
-        noted = expected.read(note)
         with sqlite.open_database(part, older=True) as connection:
             schema.migrate(connection, schema.MIGRATIONS, schema.VERSION)
             lines, loops = begin_epoch(connection, noted, keep_tokens, clock())
         put_in_place(part, path)  # if it ends here, the old note is one that this file keeps to
-        expected.put(note, map(note_of, loops))
+    finally:
+        discard(part)
+    expected.put(note, map(note_of, loops))
     if loops and not noted:
         lines.append(
             f"there was no {note.name} beside it: to have lost decisions counted, restore again with it"
@@ -150,8 +162,7 @@ def copy_database(path: Path, out: Path) -> None:
 
 def copy_into(path: Path, part: Path) -> None:
     """The same without a sync, as a file that is not in its place yet."""
-    for old in (part, part.with_name(part.name + "-wal")):  # what an attempt before has left
-        old.unlink(missing_ok=True)
+    discard(part)  # what an attempt before has left
     with sqlite.open_database(path, readonly=True, older=True) as source:
         target = sqlite.connect(part)
         try:

@@ -22,7 +22,7 @@ from linoto import (
     Tolerance,
 )
 from linoto.core import kernels
-from linoto.core.explorers import Odds, by_redrawing
+from linoto.core.explorers import Odds, by_redrawing, share_of
 
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)
 MOVED = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0, shift=0.01)
@@ -112,7 +112,7 @@ def stated(chance: float, rng: np.random.Generator) -> float:
         chances=np.zeros(2),
         redrawn=redrawn,
     )
-    return float(by_redrawing(odds, 1) or 0.0)
+    return share_of(by_redrawing(odds), 1) or 0.0
 
 
 @pytest.mark.parametrize("chance", [0.001, 0.005, 0.02, 0.1, 0.5])

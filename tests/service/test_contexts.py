@@ -75,7 +75,9 @@ def test_a_loop_does_what_an_agent_does(any_place: Place) -> None:
             wanted = agent.decide(context=context, allowed=arms, practice="C")
             made = decide(service, context=context, arms=arms)
             assert (made.arm, made.mode, made.budget) == (wanted.name, wanted.mode, wanted.budget)
-            assert np.allclose((made.lcb, made.ucb), agent.interval(wanted.action))
+            known, event = agent.interval(wanted.action), event_of(service, made.decision_id)
+            assert np.allclose((event.lcb, event.ucb), known)
+            assert np.allclose((made.lcb, made.ucb), np.clip(known, 0.0, 1.0)), "shown within the range"
             value = float(rng.random() < likes(made.arm, context["country"]))
             agent.update(wanted, value)
             reward(service, made.decision_id, value)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -107,13 +110,57 @@ def test_rewards_that_never_came_are_told_of_where_an_export_is_read(
             assert (note in " ".join(capsys.readouterr().out.split())) == bool(told)
 
 
+FORMS: dict[str, Callable[[pa.Table, Path], Any]] = {
+    "csv": lambda table, folder: saved(folder / "log.csv", table.to_pandas().to_csv(index=False)),
+    "tsv": lambda table, folder: saved(folder / "log.tsv", table.to_pandas().to_csv(index=False, sep="\t")),
+    "json lines": lambda table, folder: saved(
+        folder / "log.jsonl", "".join(f"{json.dumps(row, default=str)}\n" for row in table.to_pylist())
+    ),
+    "pandas": lambda table, folder: table.to_pandas(),
+    "words by number": lambda table, folder: table.to_pandas().astype({"origin": "category"}),
+    "arrow": lambda table, folder: table,
+    "stream": lambda table, folder: table.to_reader(),
+}
+
+
+def saved(file: Path, text: str) -> Path:
+    file.write_text(text)
+    return file
+
+
+def test_rewards_that_never_came_are_told_of_in_every_form_of_an_export(tmp_path: Path) -> None:
+    """What is no Parquet file is copied first, with the columns that are read: that one too."""
+    table = pq.read_table(exported(tmp_path, DRAWING, 60, lost=20))
+    columns: dict[str, Any] = {"item": "action", "reward": "reward"}
+    for name, form in FORMS.items():
+        for where, told in ((None, 1), ("action != 'none'", 1), (REPORTED, 0), ("origin != 'none'", 1)):
+            notes = lost_in(linoto.read_log(form(table, tmp_path), **columns, where=where).notes)
+            assert len(notes) == told and all("of 20 rows" in note for note in notes), (name, where)
+        rows = linoto.read_rows(form(table, tmp_path), propensity="propensity", **columns)
+        assert len(lost_in(rows.notes)) == 1, name
+        if name != "words by number":
+            without = form(table.drop_columns(["origin"]), tmp_path)
+            assert lost_in(linoto.read_log(without, **columns).notes) == [], "nobody knows"
+
+
+@pytest.mark.parametrize("values", [np.float16([0, 1] * 20), [["default"]] * 40, [1, 2] * 20])
+def test_a_column_called_origin_of_another_kind_is_no_reason_to_refuse_a_log(
+    tmp_path: Path, values: Any
+) -> None:
+    columns = {"action": ["a", "b"] * 20, "reward": [0.0, 1.0, 1.0, 0.0] * 10, "origin": list(values)}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    for source in (pd.DataFrame(columns), tmp_path / "log.parquet"):
+        assert lost_in(linoto.read_log(source, item="action", reward="reward").notes) == []
+
+
 def test_a_field_called_origin_is_not_taken_for_where_a_reward_is_from(tmp_path: Path) -> None:
     """Beside it the export calls its own column decision_origin."""
     columns: dict[str, Any] = {"action": ["a", "b"] * 20, "reward": [0.0, 1.0, 1.0, 0.0] * 10}
     columns["origin"] = (["default"] * 2 + ["mail"] * 2) * 10
     asked: dict[str, Any] = {"item": "action", "reward": "reward", "categories": ["origin"]}
     for more, told in (({}, 0), ({"decision_origin": ["reported", "default"] * 20}, 1)):
-        pq.write_table(pa.table(columns | more), tmp_path / "log.parquet")
-        for where in (None, "action != 'c'"):
-            notes = lost_in(linoto.read_log(tmp_path / "log.parquet", **asked, where=where).notes)
+        table = pa.table(columns | more)
+        pq.write_table(table, tmp_path / "log.parquet")
+        for source, where in product((tmp_path / "log.parquet", table), (None, "action != 'c'")):
+            notes = lost_in(linoto.read_log(source, **asked, where=where).notes)
             assert len(notes) == told and all("20 rows" in n and "decision_origin =" in n for n in notes)

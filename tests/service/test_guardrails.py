@@ -16,7 +16,7 @@ import pytest
 from helpers import loop_in_memory as memory
 from helpers import loops_with_contexts as contexts
 from helpers.loops import add_arms, change, decide, digests, remove_arms, reward
-from helpers.service_process import FakeClock, close_due, create, opened
+from helpers.service_process import FakeClock, close_due, create, opened, spec_of
 from prometheus_client.parser import text_string_to_metric_families
 
 import linoto
@@ -26,8 +26,11 @@ from linoto.service.loops import views
 from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.events import MetricsRecorded
 from linoto.service.loops.explanations import explain
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.means import Earned
 from linoto.service.loops.operations import RewardResult
 from linoto.service.loops.restores import rooms_now
+from linoto.service.loops.state import RewardTotals
 from linoto.service.server import Service
 from linoto.service.storage.places import Place
 from linoto.service.web.export import parquet
@@ -365,6 +368,63 @@ def test_what_is_seen_of_a_metric_is_as_people_count_it(tmp_path: Path) -> None:
         )
         assert arms["c"].mean == 0.0 and arms["c"].upper is not None and arms["c"].upper < 0.05
         assert arms["a"].lower is not None and 0.0 < arms["a"].lower < 0.1 < (arms["a"].upper or 0.0)
+
+
+def lose_complaints(loop: Loop, rounds: int) -> None:
+    """Every arm is complained about in half of its plays, and half of the complaints never come."""
+    rng = np.random.default_rng(13)
+    for complaint, late in rng.random((rounds, 2)) < 0.5:
+        number = memory.decide(loop, proposal=2).number
+        lost = bool(complaint and late)
+        values = {} if lost else {"complaints": float(complaint)}
+        loop.apply(
+            MetricsRecorded(number=number, values=values, lost=["complaints"] if lost else []), loop.state.at
+        )
+
+
+def test_values_of_arms_that_are_lost_count_at_both_ends() -> None:
+    """A third of what comes is a complaint, but half of all are: an interval misses that 1 time in 20."""
+    loop = memory.fresh(policy=guarded(COMPLAINTS, budget=500.0), on_alarm="warn")
+    lose_complaints(loop, 1000)
+    arms = {arm.name: arm for arm in arm_views(loop) if arm.plays > 50}
+    for arm in arms.values():
+        had = arm.metrics["complaints"]
+        assert had.told + had.lost == arm.plays and had.lost > 0
+        assert had.mean is not None and had.lower is not None and had.upper is not None
+        assert had.lower < had.mean < 0.45 and had.lower < 0.5 < had.upper
+        alike = RewardTotals()  # a reward of that kind is shown in the same way
+        ones = round(had.mean * had.told)
+        for value in [1.0] * ones + [0.0] * (had.told - ones + had.lost):
+            alike.add(value, default=False)
+        shown = Earned(alike, (0.0, 1.0), had.lost)
+        assert (had.lower, had.upper) == pytest.approx(shown.interval) and had.mean == pytest.approx(
+            shown.mean
+        )
+    assert (
+        sum(arm.metrics["complaints"].lost for arm in arms.values()) <= loop.state.metrics["complaints"].lost
+    )
+    assert arms
+
+
+def test_an_arm_of_which_all_values_are_lost_says_nothing_but_that() -> None:
+    loop = memory.fresh(policy=guarded(COMPLAINTS, MARGIN))
+    event = memory.decide(loop)
+    loop.apply(MetricsRecorded(number=event.number, values={}, lost=["complaints", "margin"]), 1.0)
+    for had in arm_views(loop)[event.arm].metrics.values():
+        assert (had.told, had.lost, had.mean, had.lower, had.upper) == (0, 1, None, None, None)
+
+
+def test_a_loop_that_did_not_count_lost_values_by_arm_gives_no_interval_for_them() -> None:
+    """Its state stays what its events made of it, so that snapshots of earlier versions are right."""
+    spec = msgspec.structs.replace(
+        spec_of(policy=guarded(COMPLAINTS, budget=500.0), on_alarm="warn"), version=7
+    )
+    loop = Loop.fresh("loop", spec)
+    lose_complaints(loop, 40)
+    kept = loop.state.metrics["complaints"]
+    assert kept.lost > 0 and sum(totals.closed for totals in kept.arms.values()) == kept.told
+    for had in (arm.metrics["complaints"] for arm in arm_views(loop) if arm.metrics):
+        assert had.mean is not None and (had.lost, had.lower, had.upper) == (0, None, None)
 
 
 def test_an_alarm_says_which_metric_is_worse_and_only_that(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import sqlite3
@@ -20,6 +21,7 @@ from linoto.service.maintenance import backup, check, create_loop, restore
 from linoto.service.server import open_service
 from linoto.service.storage import expected
 from linoto.service.storage.database import open_database
+from linoto.service.storage.sqlite import Owned
 
 
 @pytest.fixture
@@ -274,6 +276,65 @@ def test_what_is_no_backup_of_ours_is_not_restored(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="cannot use the database"):
         restore(copy, path)
     assert not path.exists()
+
+
+def no_database(copy: Path) -> None:
+    copy.write_bytes(b"no database" * 1000)
+
+
+def other_program(copy: Path) -> None:
+    copy.unlink()
+    with sqlite3.connect(copy) as connection:
+        connection.execute("CREATE TABLE songs (name)")
+    connection.close()
+
+
+def torn_event(copy: Path) -> None:
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE events SET body = x'7b'")
+        connection.execute("DELETE FROM snapshots")
+    connection.close()
+
+
+@pytest.mark.parametrize("spoil", [no_database, other_program, torn_event, Path.unlink])
+def test_a_restore_that_fails_leaves_nothing_behind(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    """Neither the file that locks the name, nor a part of a database; what was there before stays."""
+    served, copy, path = tmp_path / "served.sqlite", tmp_path / "copy.sqlite", tmp_path / "lost" / "x.sqlite"
+    with opened(served) as service:
+        create(service)
+        decide(service)
+        backup(served, copy)
+    path.parent.mkdir()
+    spoil(copy)
+    for there in ([], [path.with_name("x.sqlite.lock")], [path]):
+        for file in there:
+            file.touch()
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises((OSError, ValueError)):
+            restore(copy, path)
+        assert sorted(tmp_path.rglob("*")) == before
+        for file in there:
+            file.unlink()
+    backup(served, tmp_path / "whole.sqlite")
+    restore(tmp_path / "whole.sqlite", path)
+    with opened(path) as service:
+        assert decide(service).loop_mode == "safe-only"
+
+
+def test_a_lock_that_was_taken_away_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds a file without a name would not be seen by who comes next."""
+    path, flock = tmp_path / "x.sqlite", fcntl.flock
+
+    def too_late(handle: int, how: int) -> None:
+        tmp_path.joinpath("x.sqlite.lock").unlink()
+        flock(handle, how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", too_late)
+        with pytest.raises(OSError, match="in use by another server"):
+            Owned(path)
+    with Owned(path), pytest.raises(OSError, match="in use by another server"):
+        Owned(path)
 
 
 @pytest.mark.parametrize(

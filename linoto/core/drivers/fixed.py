@@ -22,12 +22,13 @@ from linoto.core.drivers.driver import NOTHING, Brought, Driver, bounds_of, of_a
 from linoto.core.drivers.listing import Listing
 from linoto.core.drivers.metric_models import begin_models_of_arms
 from linoto.core.explorers import View, ask_own
+from linoto.core.false_bounds import naming_enough, with_bound
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import State
 from linoto.core.names import Names, as_stored
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
-from linoto.core.plain_python import is_only_looking, run_once
+from linoto.core.plain_python import is_only_looking, only_looking, run_once
 from linoto.core.playing import Rounds, World, as_world, ask_in_world, check_rewards
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.rails import Rails, Values, share_of
@@ -104,8 +105,18 @@ class FixedArms(Driver[Bools | None]):
             state.run["residuals"], state.run["residual_count"] = driver.offline.within_arms()
         driver.draw()
         of_gate = share_of(composition.assumed, composition.guardrails)
-        composition.gate.check_start(state, of_gate, offline, names)
+
+        with naming_enough(lambda bound: cls.begun(with_bound(composition, bound), actions, offline)):
+            composition.gate.check_start(state, of_gate, offline, names)
         return driver
+
+    @classmethod
+    def begun(cls, composition: Composition, actions: Floats, offline: Offline) -> FixedArms:
+        """One that knows the log and decides nothing."""
+        nothing: Any = {"rng": np.random.default_rng(0), "names": None}
+        drawn = coins.KeyedCoins(bytes(coins.KEY_BYTES)) if composition.gate.throws_coin else None
+        with only_looking():
+            return cls.begin(composition, actions, offline, coins=drawn, **nothing)
 
     def look_at_every_arm(self) -> None:
         self.listing.use(None)

@@ -34,7 +34,7 @@ from linoto.core.drivers.questions import (
 )
 from linoto.core.drivers.round_states import before_arms, can_be_ordered, know_log, normalised
 from linoto.core.explorers import View, ask_own
-from linoto.core.false_bounds import check_length, least_possible
+from linoto.core.false_bounds import check_length, least_possible, naming_enough, with_bound
 from linoto.core.features.moments import Moments, rows_of
 from linoto.core.names import Names
 from linoto.core.open_rounds import check_awaited
@@ -134,14 +134,13 @@ class RoundArms(Driver[Round]):
 
     def at_start(self) -> RoundArms:
         """What knew the log, with the features of now, and nothing else."""
+        return self.begun(self.composition, params=self.running.params.copy())
+
+    def begun(self, composition: Composition, **parts: Any) -> RoundArms:
+        """What knows the log and decides nothing."""
+        nothing: Any = {"rng": np.random.default_rng(0), "coins": coins.KeyedCoins(bytes(coins.KEY_BYTES))}
         with only_looking():
-            return type(self).begin(
-                self.composition,
-                self.moments,
-                rng=np.random.default_rng(0),
-                coins=coins.KeyedCoins(bytes(coins.KEY_BYTES)),  # it decides nothing
-                params=self.running.params.copy(),
-            )
+            return type(self).begin(composition, self.moments, **nothing, **parts)
 
     def check_length(self) -> None:
         """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken."""
@@ -150,7 +149,12 @@ class RoundArms(Driver[Round]):
             return
         least = self.ellipsoid.least_length() if np.linalg.norm(self.theta) > bound else 0.0
         log = self.moments.gram, self.moments.reward_vector
-        check_length(max(least, least_possible(*log, self.confidence)), bound)
+        with naming_enough(self.check_longer):
+            check_length(max(least, least_possible(*log, self.confidence)), bound)
+
+    def check_longer(self, bound: float) -> None:
+        """The same of another bound."""
+        self.begun(with_bound(self.composition, bound), features=self.features).check_length()
 
     # -- deciding
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
+from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,22 +17,26 @@ from linoto.service.loops.lift import Limits
 from linoto.service.loops.limits import mean_interval_of
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.means import Earned, know_intervals
+from linoto.service.loops.metrics import Metric
+from linoto.service.loops.shown import cut
 from linoto.service.loops.spec import LoopAgent
-from linoto.service.loops.state import RewardTotals
+from linoto.service.loops.state import MetricBooks, RewardTotals
 
 
 class MetricMean(Struct):
     """What the plays of an arm had of a guardrail, as people count it."""
 
     told: int
-    mean: float
-    lower: float | None  # of an interval for it, at any time
-    upper: float | None
+    lost: int  # values that never came
+    mean: float | None  # of those that were told; None where none was
+    lower: float | None  # of an interval for the mean of all, at any time, lost ones at both ends
+    upper: float | None  # None: nothing was told, or nobody knows which arm's values are lost
 
 
 class ArmView(Struct):
     """An arm with its interval: of its mean reward or, with contexts, of that of its plays.
 
+    Where a range of mean rewards was stated it is cut to that, unless no part of it is inside.
     After a drift alarm the log is of another world: then it is that of the plays that closed since the first.
     """
 
@@ -51,23 +55,28 @@ class MetricNumbers(NamedTuple):
     """The values of a guardrail by arm at one moment."""
 
     name: str
-    limits: Limits
-    totals: dict[int, RewardTotals]
+    had: dict[int, Earned]
+    lost_somewhere: int
+
+    @classmethod
+    def of(cls, metric: Metric, kept: MetricBooks) -> MetricNumbers:
+        """Those of now."""
+        limits, default = metric.guardrail.reward_range, metric.default
+        had = {arm: Earned(replace(one), limits, one.defaults, default) for arm, one in kept.arms.items()}
+        return cls(metric.guardrail.name, had, kept.lost_somewhere)
+
+    def mean_of(self, arm: int) -> MetricMean:
+        """The same of an arm, with its interval."""
+        had = self.had[arm]
+        lower, upper = (None if self.lost_somewhere else had.interval) or (None, None)
+        return MetricMean(had.known, had.lost, had.mean, lower, upper)
 
 
 def metrics_of_arms(metrics: list[MetricNumbers], arms: list[int]) -> Iterator[dict[str, MetricMean]]:
     """What each of these arms had of every guardrail."""
-    known = [Earned(each.totals[arm], each.limits) for each in metrics for arm in arms if arm in each.totals]
-    know_intervals(known)
+    know_intervals(each.had[arm] for each in metrics for arm in arms if arm in each.had)
     for arm in arms:
-        yield {
-            each.name: metric_mean(each.totals[arm], each.limits) for each in metrics if arm in each.totals
-        }
-
-
-def metric_mean(totals: RewardTotals, limits: Limits) -> MetricMean:
-    """The mean of some values, with its interval."""
-    return MetricMean(totals.closed, totals.mean, *(Earned(totals, limits).interval or (None, None)))
+        yield {each.name: each.mean_of(arm) for each in metrics if arm in each.had}
 
 
 class ArmNumbers(NamedTuple):
@@ -82,6 +91,7 @@ class ArmNumbers(NamedTuple):
     means: Floats
     lcb: Floats
     ucb: Floats
+    limits: Limits | None  # of mean rewards
     present: Any
 
     def rows(self) -> list[ArmView]:
@@ -92,14 +102,21 @@ class ArmNumbers(NamedTuple):
                 plays=int(self.plays[i]),
                 pending=int(self.pending[i]),
                 logged=int(self.logged[i]),
-                mean=finite(self.means[i]),
-                lcb=finite(self.lcb[i]),
-                ucb=finite(self.ucb[i]),
+                mean=finite(mean),
+                lcb=finite(lower),
+                ucb=finite(upper),
                 present=bool(self.present[i]),
                 metrics=had,
             )
-            for i, had in enumerate(metrics_of_arms(self.metrics, self.arms))
+            for i, (had, (lower, upper, mean)) in enumerate(
+                zip(metrics_of_arms(self.metrics, self.arms), self.shown(), strict=True)
+            )
         ]
+
+    def shown(self) -> Iterator[tuple[float, ...]]:
+        """The ends of each interval and its mean, within the range of means."""
+        numbers = np.array([self.lcb, self.ucb, self.means]).T.tolist()
+        return (cut(self.limits, *each) for each in numbers)
 
 
 class ItemNumbers(NamedTuple):
@@ -110,6 +127,7 @@ class ItemNumbers(NamedTuple):
     removed: frozenset[int]
     metrics: list[MetricNumbers]
     limit: int | None
+    limits: Limits | None = None  # of mean rewards
 
     def rows(self) -> list[ArmView]:
         """Every item, in the order of the loop; or the most played ones first, and removed ones last."""
@@ -123,15 +141,16 @@ class ItemNumbers(NamedTuple):
     def row(self, i: int, metrics: dict[str, MetricMean]) -> ArmView:
         """One item."""
         earned, totals = self.earned[i], self.earned[i].totals
-        lower, upper = earned.interval or (None, None)
+        lower, upper = earned.interval or (nan, nan)
+        lower, upper, mean = cut(self.limits, lower, upper, nan if earned.mean is None else earned.mean)
         return ArmView(
             name=self.names[i],
             plays=totals.plays,
             pending=totals.plays - totals.closed,
             logged=None,
-            mean=earned.mean,
-            lcb=lower,
-            ucb=upper,
+            mean=finite(mean),
+            lcb=finite(lower),
+            ucb=finite(upper),
             present=i not in self.removed,
             metrics=metrics,
         )
@@ -142,13 +161,10 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
 
     Every arm, in the order of the loop; or so many, the most played ones first, and removed ones last.
     """
-    metrics = [
-        MetricNumbers(name, loop.metrics[name].guardrail.reward_range, deepcopy(kept.arms))
-        for name, kept in loop.state.metrics.items()
-    ]
+    metrics = [MetricNumbers.of(loop.metrics[name], kept) for name, kept in loop.state.metrics.items()]
     if loop.state.items:
         earned = [Earned.by(loop, replace(totals)) for totals in loop.state.items]
-        return ItemNumbers(loop.names, earned, loop.arms.removed(), metrics, limit)
+        return ItemNumbers(loop.names, earned, loop.arms.removed(), metrics, limit, loop.limits_of_means)
     agent, since, plays = loop.agent, loop.state.since_drift, np.array(loop.state.plays)
     logged, present, arms = agent.offline.pulls, agent.present, np.arange(plays.size)
     if limit is not None:
@@ -165,6 +181,7 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
         means=mean,
         lcb=lcb,
         ucb=ucb,
+        limits=loop.limits_of_means,
         present=present[arms],
     )
 

@@ -11,6 +11,7 @@ from linoto.service.errors import not_found
 from linoto.service.loops.events import DECISIONS, FORGOTTEN, Context, Contribution, DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.restores import budget_of
+from linoto.service.loops.shown import bounds_of
 from linoto.service.storage import sql
 from linoto.service.storage.connection import Connection
 
@@ -146,7 +147,7 @@ def explain(connection: Connection, loop: Loop, decision_id: str, contexts: bool
     event = read_decision(body, contexts)
     reward = sql.reward_of(connection, loop.id, number)
     late = sql.late_reward_of(connection, loop.id, number)
-    names = loop.names
+    names, (lower, upper) = loop.names, bounds_of(loop, event)
     return Explanation(
         decision_id=decision_id,
         at=at,
@@ -162,8 +163,8 @@ def explain(connection: Connection, loop: Loop, decision_id: str, contexts: bool
         fallback=None if event.fallback is None else names[event.fallback],
         live_arm=names[event.live_arm],
         propensity=event.propensity,
-        lcb=event.lcb,
-        ucb=event.ucb,
+        lcb=lower,
+        ucb=upper,
         model_version=event.version,
         key=event.key,
         allowed=allowed_names(loop, event),

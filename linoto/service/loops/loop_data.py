@@ -130,6 +130,11 @@ class LoopData:
         return self.certificate.reward_range if self.watch.scale.bounded else None
 
     @property
+    def limits_of_means(self) -> tuple[float, float] | None:
+        """The range of mean rewards, where it was stated."""
+        return self.agent.confidence.reward_range
+
+    @property
     def lost(self) -> int:
         """Closed decisions, of those that the promise is about, whose reward nobody knows."""
         return self.watch.lost(self.state.counted)

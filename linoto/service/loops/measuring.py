@@ -13,7 +13,7 @@ from linoto.service.loops.alarms import raise_alarm
 from linoto.service.loops.books import Entry
 from linoto.service.loops.events import DecisionMade, MetricsRecorded
 from linoto.service.loops.loop_data import LoopData, Unmeasured
-from linoto.service.loops.state import RewardTotals
+from linoto.service.loops.state import MetricBooks, RewardTotals
 
 
 def open_metrics(loop: LoopData, event: DecisionMade) -> None:
@@ -52,11 +52,18 @@ def close_one(loop: LoopData, name: str, decision: DecisionMade, value: float | 
     coin: Sequence[float] = ()
     if value is None:
         kept.lost += 1
+        if loop.spec.version > 7:  # before, nobody counted of which arm a value was lost
+            totals_of(kept, decision).add(metric.default, default=True)
     else:
         kept.told += 1
         kept.total += value
-        kept.arms.setdefault(decision.arm, RewardTotals()).add(value, default=False)
+        totals_of(kept, decision).add(value, default=False)
         coin = ledger.enter(metric.play(decision), metric.guardrail.turned(value))
     moved = ledger.books.close(Entry(decision.number, False), None, coin)
     due = kept.alarm.update(ledger.evidence(state.decided, moved), loop.watch.threshold)
     raise_alarm(loop, "guardrail", kept.alarm, due, metric.alarm_text, metric=name)
+
+
+def totals_of(kept: MetricBooks, decision: DecisionMade) -> RewardTotals:
+    """The values that plays of this arm had."""
+    return kept.arms.setdefault(decision.arm, RewardTotals())

@@ -34,6 +34,11 @@ class Metric:
         return replace(event.as_decision(), centre=centre)
 
     @property
+    def default(self) -> float:
+        """What a lost value counts as in sums by arm, from which it is taken out again to show them."""
+        return self.guardrail.reward_range[0]
+
+    @property
     def alarm_text(self) -> str:
         """What it means that practice would have been better."""
         moved, there = ("up", "more") if self.guardrail.lower_is_better else ("down", "less")

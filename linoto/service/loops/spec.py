@@ -152,8 +152,9 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 # watch what was known of earlier decisions, and arms were not counted anew after a drift alarm; up to
 # version 5 all features of a recipe were one block; up to version 6 a refresh was of all arms, however many:
 # both give other last digits; and the usual coin of a loop with contexts was not a cheap one. Up to version 7
-# rewards of fixed arms were learnt in the coordinates of their features: other last digits again; and a bound
-# that the log contradicts was taken if it was small enough.
+# rewards of fixed arms were learnt in the coordinates of their features: other last digits again; a bound
+# that the log contradicts was taken if it was small enough; and of guardrails nobody counted whose values
+# were lost, by arm.
 VERSION = 8
 KEYED = 5  # the version from which on a loop has a key from the beginning
 DEFAULTS: dict[int, dict[str, Any]] = {

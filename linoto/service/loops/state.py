@@ -93,10 +93,15 @@ class MetricBooks(Struct):
     told: int = 0
     lost: int = 0
     total: float = 0.0  # of the values that were told, as people count them
-    arms: dict[int, RewardTotals] = field(default_factory=dict)  # the same by arm
+    arms: dict[int, RewardTotals] = field(default_factory=dict)  # by arm, lost ones as the default
     practice: PracticeBooks = field(default_factory=PracticeBooks)
     books: Books = field(default_factory=Books)
     alarm: AlarmState = field(default_factory=AlarmState)
+
+    @property
+    def lost_somewhere(self) -> int:
+        """How many values are lost of which nobody knows the arm: loops of earlier versions did not count."""
+        return self.lost - sum(totals.defaults for totals in self.arms.values())
 
 
 class Alarm(Struct, omit_defaults=True):

@@ -101,6 +101,12 @@ def put_in_place(part: Path, out: Path) -> None:
     sync(out.absolute().parent)
 
 
+def discard(part: Path) -> None:
+    """Take away a file that is not in its place, and what SQLite has made beside it."""
+    for left in (part, *(part.with_name(part.name + end) for end in ("-wal", "-shm"))):
+        left.unlink(missing_ok=True)
+
+
 def sync(path: Path) -> None:
     """A file, or the names in a folder, are on disk when this returns."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -259,7 +259,9 @@ class Owned:
     def __init__(self, path: Path) -> None:
         self.path, self._handles = path, list[int]()
         name = path.resolve()
-        self._lock(name.with_name(name.name + ".lock"))
+        self._beside = name.with_name(name.name + ".lock")
+        self._made_it = not self._beside.exists()
+        self._lock(self._beside)
 
     def lock_file(self) -> None:
         """Lock the file itself, which is made if it is not there.
@@ -278,11 +280,18 @@ class Owned:
         self._handles.append(handle)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if file_at(file) != identity(os.fstat(handle)):
+                raise FileNotFoundError  # taken away meanwhile: who comes next would not see this lock
         except OSError:
             self.close()
             raise OSError(
                 f"the database {self.path} is in use by another server: one process owns it"
             ) from None
+
+    def leave_nothing(self) -> None:
+        """Take away the file beside it while it is locked, if it was made for this."""
+        if self._made_it:
+            self._beside.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let others have it."""
@@ -307,9 +316,13 @@ def files(path: Path) -> Files:
 def file_at(path: Path) -> tuple[int, int] | None:
     """Which file has this name now, if any."""
     try:
-        found = path.stat()
+        return identity(path.stat())
     except OSError:
         return None
+
+
+def identity(found: os.stat_result) -> tuple[int, int]:
+    """What tells a file from every other, whatever it is called."""
     return found.st_dev, found.st_ino
 
 

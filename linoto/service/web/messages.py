@@ -15,6 +15,7 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import NOTHING_TOLD, Loops, RewardResult
 from linoto.service.loops.recipe_spec import Number
 from linoto.service.loops.restores import budget_of
+from linoto.service.loops.shown import bounds_of
 from linoto.service.loops.spec import MOST_METRICS, Arm, ArmName, PracticeGiven, Share
 from linoto.service.storage.connection import Connection
 
@@ -91,13 +92,14 @@ class DecisionBatch(Struct):
 
 def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
     """A decision as the caller sees it."""
+    lower, upper = bounds_of(loop, event)
     return DecisionResponse(
         decision_id=loop.decision_id(event.number),
         arm=loop.names[event.arm],
         mode=event.mode,
         propensity=event.propensity,
-        lcb=event.lcb,
-        ucb=event.ucb,
+        lcb=lower,
+        ucb=upper,
         budget=budget_of(loop, event),
         reference=loop.reference,
         model_version=event.version,

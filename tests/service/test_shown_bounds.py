@@ -1,0 +1,80 @@
+"""What is shown of a mean reward lies in the range of mean rewards; what decides is as it was computed."""
+
+from __future__ import annotations
+
+from math import inf, isnan, nan
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.loops import decide, digests, reward
+from helpers.service_process import create, opened
+
+import linoto
+from linoto.service.loops.arm_views import ArmView, ItemNumbers, arm_views
+from linoto.service.loops.events import DECISIONS
+from linoto.service.loops.explanations import explain
+from linoto.service.loops.means import Earned
+from linoto.service.loops.shown import cut
+from linoto.service.loops.spec import LogStatistics
+from linoto.service.loops.state import RewardTotals
+from linoto.service.storage import sql
+
+RANGE = (0.0, 1.0)
+RARE = LogStatistics(pulls=[5000, 3000, 0], reward_sums=[15.0, 6.0, 0.0])  # clicks
+
+
+def ends(view: ArmView) -> tuple[float, float]:
+    assert view.lcb is not None and view.ucb is not None
+    return view.lcb, view.ucb
+
+
+@pytest.mark.parametrize("limits", [RANGE, None], ids=["range", "no range"])
+def test_bounds_are_cut_to_the_range_of_means_where_they_are_shown_and_nowhere_else(
+    tmp_path: Path, limits: tuple[float, float] | None
+) -> None:
+    confidence = linoto.Confidence(noise=0.5, reward_range=limits, bound=2.0)
+    rng, (low, high) = np.random.default_rng(0), limits or (-inf, inf)
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinUCB(confidence=confidence), offline=RARE)
+        loop = service.loops.get("loop")
+        assert (loop.agent.lcb < 0).any() and (loop.agent.ucb > 1).any(), "there is something to cut"
+        for click in (rng.random(20) < 0.003).tolist():
+            agent, shown = loop.agent, [ends(view) for view in arm_views(loop)]
+            np.testing.assert_array_equal(shown, np.clip([agent.lcb, agent.ucb], low, high).T)
+            (first,) = arm_views(loop, limit=1)
+            assert ends(first) == shown["abc".index(first.name)]
+            made = decide(service)
+            number, arm = int(made.decision_id.split("-")[1]), "abc".index(made.arm)
+            row = service.store.read_database(lambda c, n=number: sql.event_of_decision(c, 1, n))
+            assert row is not None
+            event = DECISIONS.decode(row[1])
+            assert (event.lcb, event.ucb) == (agent.lcb[arm], agent.ucb[arm]), "events are not cut"
+            why = service.store.read_database(lambda c, id=made.decision_id: explain(c, loop, id))
+            assert (made.lcb, made.ucb) == (why.lcb, why.ucb) == shown[arm]
+            reward(service, made.decision_id, float(click))
+        assert len(set(digests(service))) == 1
+
+
+def test_an_estimate_outside_the_range_is_shown_at_its_end() -> None:
+    assert cut(RANGE, -0.5, 0.2, -0.1) == (0.0, 0.2, 0.0)
+    assert cut(RANGE, 0.4, inf, 1.5) == (0.4, 1.0, 1.0)
+    assert all(isnan(number) for number in cut(RANGE, nan, nan, nan)), "nothing is known of it"
+
+
+@pytest.mark.parametrize("interval", [(-0.3, -0.1), (1.1, 1.2)])
+def test_an_interval_that_contradicts_the_range_is_shown_as_it_is(interval: tuple[float, float]) -> None:
+    """Its cut would be one number, as if that were known for sure."""
+    assert cut(RANGE, *interval) == interval
+
+
+def test_items_in_contexts_are_cut_where_only_the_range_of_means_is_known() -> None:
+    totals = RewardTotals()
+    for value in [0.0] * 60 + [4.0] * 40:
+        totals.add(value, default=False)
+    earned = Earned(totals, None)
+    (free,), (shown,) = (
+        ItemNumbers(["a"], [earned], frozenset(), [], None, limits).rows() for limits in (None, (0.0, 1.5))
+    )
+    assert ends(free) == earned.interval and ends(free)[1] > 1.5 and free.mean == pytest.approx(1.6)
+    assert ends(shown) == (ends(free)[0], 1.5) and shown.mean == 1.5
