@@ -63,6 +63,12 @@ class Offline:
         check_count("k", k)
         return cls(pulls=np.zeros(k, np.int64), reward_sums=np.zeros(k), reward_squares=np.zeros(k))
 
+    def leading(self, k: int) -> Offline:
+        """The log of the first k arms."""
+        squares = self.reward_squares
+        squares = None if squares is None else squares[:k]
+        return Offline(pulls=self.pulls[:k], reward_sums=self.reward_sums[:k], reward_squares=squares)
+
     @classmethod
     def from_rows(cls, arms: npt.ArrayLike, rewards: npt.ArrayLike, *, k: int) -> Offline:
         """Count a log given as rows: arm indices and their rewards, in any order."""

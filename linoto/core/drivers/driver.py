@@ -13,11 +13,12 @@ import numpy.typing as npt
 from linoto.core import acceptable, kernels
 from linoto.core.arrays import Bools, Floats, reader
 from linoto.core.certificates import Certificate, Situation, certify
-from linoto.core.coins import Coins
+from linoto.core.coins import KEY_BYTES, Coins, KeyedCoins
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
 from linoto.core.explorers import View, is_users_own, rule_of
 from linoto.core.kernels import State
+from linoto.core.plain_python import only_looking
 from linoto.core.playing import Rounds
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.rails import Values, promised_of, share_of, values_for
@@ -26,6 +27,7 @@ from linoto.core.tickets import Ticket
 from linoto.core.warm_up import Kind, Sampling, warm_up_redraws
 
 Q = TypeVar("Q")  # the question of a round, checked
+D = TypeVar("D", bound="Driver[Any]")
 of_a_decision = reader(  # in the order of the record, which is read in half the time
     kernels.RUN,
     *("rounds", "coin_thrown", "entry_share", "entry_centre"),
@@ -46,6 +48,15 @@ class Brought(NamedTuple):
 
 
 NOTHING = Brought()
+
+
+def begun(kind: type[D], *known: Any, **parts: Any) -> D:
+    """A driver that knows a log and decides nothing, whose coins nobody has to keep secret."""
+    nothing: Any = {"rng": np.random.default_rng(0), "coins": KeyedCoins(bytes(KEY_BYTES))}
+    with only_looking():
+        begin: Any = kind.begin  # type: ignore[attr-defined]
+        driver: D = begin(*known, **nothing, **parts)
+    return driver
 
 
 class Mark(NamedTuple):

@@ -18,7 +18,7 @@ from linoto.core.calls import Calls
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_decision, check_round, credit
-from linoto.core.drivers.driver import NOTHING, Brought, Driver, bounds_of, of_a_decision, of_radius
+from linoto.core.drivers.driver import NOTHING, Brought, Driver, begun, bounds_of, of_a_decision, of_radius
 from linoto.core.drivers.listing import Listing
 from linoto.core.drivers.metric_models import begin_models_of_arms
 from linoto.core.explorers import View, ask_own
@@ -28,7 +28,7 @@ from linoto.core.kernels import State
 from linoto.core.names import Names, as_stored
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
-from linoto.core.plain_python import is_only_looking, only_looking, run_once
+from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.playing import Rounds, World, as_world, ask_in_world, check_rewards
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.rails import Rails, Values, share_of
@@ -105,18 +105,11 @@ class FixedArms(Driver[Bools | None]):
             state.run["residuals"], state.run["residual_count"] = driver.offline.within_arms()
         driver.draw()
         of_gate = share_of(composition.assumed, composition.guardrails)
-
-        with naming_enough(lambda bound: cls.begun(with_bound(composition, bound), actions, offline)):
+        with naming_enough(
+            lambda bound: begun(cls, with_bound(composition, bound), actions, offline, names=None)
+        ):
             composition.gate.check_start(state, of_gate, offline, names)
         return driver
-
-    @classmethod
-    def begun(cls, composition: Composition, actions: Floats, offline: Offline) -> FixedArms:
-        """One that knows the log and decides nothing."""
-        nothing: Any = {"rng": np.random.default_rng(0), "names": None}
-        drawn = coins.KeyedCoins(bytes(coins.KEY_BYTES)) if composition.gate.throws_coin else None
-        with only_looking():
-            return cls.begin(composition, actions, offline, coins=drawn, **nothing)
 
     def look_at_every_arm(self) -> None:
         self.listing.use(None)
@@ -747,13 +740,8 @@ class FixedArms(Driver[Bools | None]):
         return offline_of(self.running.held, self.reward_squares, self.running.resting)
 
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
-        (k, d), log, squares = self.first_shape, self.offline, self.reward_squares
-        first = Offline(
-            pulls=log.pulls[:k],
-            reward_sums=log.reward_sums[:k],
-            reward_squares=None if squares is None else squares[:k],
-        )
-        found: Certificate = policy.certificate(kernels.actions_in(self.running.held)[:k, :d], first)
+        (k, d), actions = self.first_shape, kernels.actions_in(self.running.held)
+        found: Certificate = policy.certificate(actions[:k, :d], self.offline.leading(k))
         return found
 
     def amended(self, certificate: Certificate) -> Certificate:

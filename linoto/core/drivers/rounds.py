@@ -20,7 +20,7 @@ from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_decision, check_round
-from linoto.core.drivers.driver import Brought, Driver, bounds_of, of_a_decision
+from linoto.core.drivers.driver import Brought, Driver, begun, bounds_of, of_a_decision
 from linoto.core.drivers.metric_models import begin_models_of_rounds
 from linoto.core.drivers.order import Order, entries_of, order_for
 from linoto.core.drivers.questions import (
@@ -39,7 +39,7 @@ from linoto.core.features.moments import Moments, rows_of
 from linoto.core.names import Names
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
-from linoto.core.plain_python import is_only_looking, only_looking, run_once
+from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.playing import (
     GivenRounds,
     Metric,
@@ -134,13 +134,7 @@ class RoundArms(Driver[Round]):
 
     def at_start(self) -> RoundArms:
         """What knew the log, with the features of now, and nothing else."""
-        return self.begun(self.composition, params=self.running.params.copy())
-
-    def begun(self, composition: Composition, **parts: Any) -> RoundArms:
-        """What knows the log and decides nothing."""
-        nothing: Any = {"rng": np.random.default_rng(0), "coins": coins.KeyedCoins(bytes(coins.KEY_BYTES))}
-        with only_looking():
-            return type(self).begin(composition, self.moments, **nothing, **parts)
+        return begun(type(self), self.composition, self.moments, params=self.running.params.copy())
 
     def check_length(self) -> None:
         """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken."""
@@ -154,7 +148,8 @@ class RoundArms(Driver[Round]):
 
     def check_longer(self, bound: float) -> None:
         """The same of another bound."""
-        self.begun(with_bound(self.composition, bound), features=self.features).check_length()
+        longer = with_bound(self.composition, bound)
+        begun(type(self), longer, self.moments, features=self.features).check_length()
 
     # -- deciding
 
