@@ -28,6 +28,7 @@ from linoto.logs.text_files import (
     json_path,
     read_header,
     read_keys,
+    refuse_broken_zip,
     row_of_line,
     why_rejected,
     write_plain,
@@ -138,7 +139,8 @@ def translate_errors(name: str, kind: str) -> Iterator[None]:
     import duckdb
 
     try:
-        yield
+        with refuse_broken_zip(name):  # some of it is read by Python
+            yield
     except duckdb.Error as error:
         if "No space left" in str(error):
             raise OSError(f"no space left to unpack {name}: set TMPDIR to a larger place") from None
@@ -342,8 +344,8 @@ def stage_csv(connection: Connection, path: Path, wanted: Wanted, copy: Path) ->
     header = read_header(path, wanted)
     needed = needed_columns(wanted, header.names, str(path))
     plain = copy.with_suffix(".csv")
-    file = write_plain(path, plain, skip=header.blank) if header.blank else path
     with translate_errors(str(path), "CSV"):
+        file = write_plain(path, plain, skip=header.blank) if header.blank else path
         try:
             rejected, line, text = copy_csv(connection, file, header, needed, copy)
         except duckdb.Error:
@@ -360,8 +362,8 @@ def stage_csv(connection: Connection, path: Path, wanted: Wanted, copy: Path) ->
 def stage_json(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:
     """Copy the needed keys as text; lines that are not JSON are set aside."""
     needed = needed_columns(wanted, read_keys(path), str(path))
-    file = write_plain(path, copy.with_suffix(".jsonl")) if has_mark(path) else path
     with translate_errors(str(path), "JSON lines"):
+        file = write_plain(path, copy.with_suffix(".jsonl")) if has_mark(path) else path
         copy_json(connection, file, needed, copy)
         rejected, first = count_broken(connection, copy)
         if rejected:

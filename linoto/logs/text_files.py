@@ -7,7 +7,9 @@ import gzip
 import json
 import re
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -30,14 +32,24 @@ def open_text(path: Path, errors: str = "surrogateescape") -> TextIO:
     return path.open(encoding="utf-8-sig", errors=errors)
 
 
+@contextmanager
+def refuse_broken_zip(name: str) -> Iterator[None]:
+    """One sentence about a zipped file that ends too early, or whose sums are wrong."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise ValueError(f"{name} must be a whole file of gzip, got one that is cut off or damaged") from None
+
+
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a text file without their ends."""
-    try:
-        with open_text(path, "strict") as file:
-            for line in file:
-                yield line.rstrip("\n")
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile):
-        raise ValueError(f"{path} must be text in UTF-8, got something else") from None
+    with refuse_broken_zip(str(path)):
+        try:
+            with open_text(path, "strict") as file:
+                for line in file:
+                    yield line.rstrip("\n")
+        except (UnicodeDecodeError, gzip.BadGzipFile):  # or what is not zipped at all
+            raise ValueError(f"{path} must be text in UTF-8, got something else") from None
 
 
 def read_header(path: Path, wanted: Mapping[str, str] | None) -> Header:

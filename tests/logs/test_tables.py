@@ -49,6 +49,21 @@ def test_how_lines_begin_and_end_changes_nothing(what: str, tmp_path: Path) -> N
     assert log.offline.reward_sums.tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("start", [b"", b"\n", MARK])
+@pytest.mark.parametrize("kept", [0.2, 0.5, 0.99])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.few(6)
+def test_a_zipped_file_that_is_cut_off_is_one_sentence(
+    start: bytes, kept: float, kind: str, tmp_path: Path
+) -> None:
+    rows = b"arm,r\n" + b"a,1\nb,2\n" * 5_000 if kind == "csv" else JSON * 5_000
+    path = tmp_path / f"log.{kind}.gz"
+    content = gzip.compress(start + rows)
+    path.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(ValueError, match=r"^.*\.gz (must be a whole file of gzip|cannot be read as)[^\n]*$"):
+        read_log(path, **COLUMNS, arms=ARMS)
+
+
 def test_mixed_ends_are_seen_however_late_they_come(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_bytes(b"r,arm\n" + b"1,a\n" * 300_000 + b"2,b\r\n3,b\n")
