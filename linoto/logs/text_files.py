@@ -111,6 +111,22 @@ def has_mixed_ends(path: Path) -> bool:
         return isinstance(file.newlines, tuple)
 
 
+def count_ends(path: Path) -> int:
+    """How many line ends a file has, at the speed of reading it."""
+    found = {b"\n": 0, b"\r": 0}
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        while part := file.read(2**20):
+            for end in found:
+                found[end] += part.count(end)
+    return max(found.values())
+
+
+def count_lines(path: Path) -> int:
+    """How many lines of a file hold something."""
+    with open_text(path) as file:
+        return sum(line != "\n" for line in file)
+
+
 def write_plain(path: Path, copy: Path, *, skip: int = 0) -> Path:
     """The same text without a mark and its first lines, and with one kind of line end."""
     with (
@@ -142,4 +158,6 @@ def why_rejected(message: str) -> str:
     counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
     if counts:
         return f"must have {counts[1]} columns like the header, got {counts[2]}"
+    if "unterminated quote" in message:
+        return "must be a row of CSV in UTF-8, got a quote that is not closed"
     return "must be a row of CSV in UTF-8, got something else"
