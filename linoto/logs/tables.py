@@ -240,8 +240,9 @@ def load_httpfs(connection: Connection, url: str) -> None:
 
 
 def refuse_empty(files: list[StagedFile], source: Any) -> list[StagedFile]:
-    """The same files, of which one has a row."""
-    if not sum(file.rows + file.rejected for file in files):
+    """The same files, of which one has a row; where every row is malformed, the first says why."""
+    if not any(file.rows for file in files):
+        refuse_rejected(files)
         raise ValueError(f"{source_name(source)} must have at least one row, got none")
     return files
 

@@ -130,6 +130,15 @@ def test_a_row_that_is_no_text_is_one_bad_row(tmp_path: Path) -> None:
     assert log.bad == {"malformed row": 1} and log.offline.pulls.tolist() == [5000, 1]
 
 
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_where_every_row_is_malformed_the_first_says_why(skip_bad: bool, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('arm,r\n"a,1\nb,2\n')
+    for read in (read_log, read_rows):
+        with pytest.raises(ValueError, match=r"row 1: .* got a quote that is not closed$"):
+            read(path, **COLUMNS, skip_bad=skip_bad)  # it has no arm to name either
+
+
 QUOTES = {  # with the lines that a malformed row holds
     "never closed, in a column that nobody needs": (b'a,1,"x\nb,2,"y"\nb,4,z\n', 2),
     "never closed, until the end": (b'a,1,"x\nb,2,y\nb,4,z\n', 3),
