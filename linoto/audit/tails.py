@@ -236,13 +236,14 @@ def propose_caps(ends: Floats, offline: Offline, *, sign: int) -> tuple[Cap, ...
     """Caps for the farthest rewards, with the mean of the log under each.
 
     A cap that the mean of an arm is beyond would take from that arm what it always earns: none is proposed.
+    Nor is one at the farthest reward itself, where many rows have it: it would change none.
     """
     found, innermost = {}, float((sign * scatter_of(offline).mean).max())
     for share in CAPPED:
         beyond = int(share * offline.total)
         if 1 <= beyond < ends.size:
             limit = float(ends[beyond])
-            if limit <= innermost:
+            if limit <= innermost or limit == ends[0]:
                 continue
             cost = float((ends[:beyond] - limit).sum()) / offline.total
             rows = int((ends > limit).sum())

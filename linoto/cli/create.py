@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.database_option import add_database, service_needed
@@ -113,6 +113,7 @@ def run_create(arguments: argparse.Namespace) -> None:
     certificate = loop.certificate
     if arguments.json:
         facts = {"loop": loop.name, "db": str(arguments.db), "made": made, "contexts": "recipe" in parts}
+        facts |= {"missing_reward": loop.spec.missing_reward, "default_reward": loop.spec.default_reward}
         facts |= assumption_facts(policy, log, arguments)
         print(json.dumps({**facts, "certificate": certificate.to_dict()}))
         return
@@ -121,7 +122,17 @@ def run_create(arguments: argparse.Namespace) -> None:
     why = {"why"} if SPENT in certificate.theorem else set()  # what the gate warns of
     named = {*SHOWN, *why, *(rail.label for rail in certificate.guardrails)}
     promised = promise_rows(certificate, [row for row in certificate.rows() if row[0] in named], log)
-    print_facts([*assumption_rows(policy, log, arguments), *promised])
+    print_facts([*assumption_rows(policy, log, arguments), *default_rows(loop, arguments), *promised])
+
+
+def default_rows(loop: Loop, arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """What a reward that never comes earns: of costs the low end is the worst, and seldom what is meant."""
+    from linoto.core.validation import exact
+
+    if loop.spec.missing_reward == "default":
+        low = arguments.default_reward is None
+        taken = " (the low end of the reward range; --default-reward says another)" if low else ""
+        yield "a reward that never comes", f"earned {exact(loop.spec.default_reward)}{taken}"
 
 
 def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[dict[str, Any], StoredArms | None]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from linoto.cli.database_option import add_database, place
+from linoto.cli.database_option import DATABASE, add_database, place
 from linoto.cli.terminal import at_least_zero, file_to_write
 from linoto.cli.tokens import add_token
 from linoto.cli.usage import Commands, Parser, add_json, described
 
-RESTORED = "next: `linoto serve`, then set the mode of each loop, on its page or with PATCH /v1/loops/NAME"
+RESTORED = "next: `{serve}`, then set the mode of each loop, on its page or with PATCH /v1/loops/NAME"
 DB_EXAMPLES = "  linoto db token create shop\n  linoto db backup copy.sqlite\n  linoto db check"
 FORGET_EXAMPLES = "  linoto db forget --context visitor=4711"
 PRUNE_EXAMPLES = "  linoto db prune --days 90 --dry-run\n  linoto db prune --days 90"
@@ -124,7 +125,9 @@ def run_restore(arguments: argparse.Namespace) -> None:
         lines = restored_elsewhere(arguments.db, keep_tokens=arguments.keep_tokens)
     else:
         lines = restore(arguments.copy, arguments.db, keep_tokens=arguments.keep_tokens)
-    print_lines([*lines, RESTORED], arguments)
+    other = [] if arguments.db == DATABASE else ["--db", str(arguments.db)]
+    next_step = RESTORED.format(serve=shlex.join(["linoto", "serve", *other]))
+    print_lines([*lines, next_step], arguments)
 
 
 def run_check(arguments: argparse.Namespace) -> None:

@@ -444,11 +444,11 @@ def features_of(recipe: Recipe | None) -> list[tuple[str, str]]:
 
 def odd_weights(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
     """Weights that are not 1 on average, and why: of the reward, or of a metric whose values are missing."""
-    from linoto.logs.evaluate import BY_PLAY
+    from linoto.logs.evaluate import BY_PLAY, ODD
 
     odd = {found.metric: found.mean_weight for found in reversed(estimates) if not found.weights_fit}
     if "" in odd:
-        text = f"weights average {odd['']:.3g} instead of 1: the propensities do not fit these rows"
+        text = f"weights average {odd['']:.3g} instead of 1: {ODD}"
         return [("propensities", text)]
     return [
         ("missing values", f"of {metric}: weights average {mean:.3g} instead of 1: {BY_PLAY}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
+NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$", re.IGNORECASE)
 FEW_OPTIONS = 12  # more than these are not named in the first line of a help page
 ELSEWHERE = {
     "categories": "category",
@@ -45,6 +46,10 @@ class Words(Collection[str]):
 
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one sentence, and what was probably meant."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse what the command itself does not know, before it asks for what is missing."""

@@ -86,6 +86,8 @@ def as_sure_as(value: float, low: float, high: float) -> tuple[str, str, str]:
 
     >>> as_sure_as(0.362, 0.2761, 0.4479), as_sure_as(20_311.0, 18_030.0, 24_040.0)
     (('0.36', '0.27', '0.45'), ('20,300', '18,000', '24,100'))
+    >>> as_sure_as(4.1e-5, 1e-7, 4.8e-4)  # no row of zeros
+    ('4e-05', '0', '0.00048')
     """
     width = high - low
     if not (isfinite(width) and width > 1e-12 * max(abs(low), abs(high))):
@@ -93,8 +95,11 @@ def as_sure_as(value: float, low: float, high: float) -> tuple[str, str, str]:
     place = floor(log10(width)) - 1
     unit, close = 10.0**place, 1e-6
     ends = (round(value / unit), floor(low / unit + close), ceil(high / unit - close))
-    shown = (end * unit if place >= 0 else end / 10.0**-place for end in ends)
-    first, least, most = (
-        f"{number + 0.0:{',' if abs(number) >= 1e4 else ''}.{max(-place, 0)}f}" for number in shown
-    )
+    shown = [end * unit if place >= 0 else end / 10.0**-place for end in ends]
+    if max(map(abs, shown)) < 1e-3:
+        first, least, most = (f"{number + 0.0:.12g}" for number in shown)  # they end at their place
+    else:
+        first, least, most = (
+            f"{number + 0.0:{',' if abs(number) >= 1e4 else ''}.{max(-place, 0)}f}" for number in shown
+        )
     return first, least, most

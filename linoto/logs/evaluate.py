@@ -49,6 +49,7 @@ from linoto.logs.targets import (
 
 METHODS = ("replay", "ips", "snips", "dr")
 CANNOT_TELL = "cannot tell"
+ODD = "the propensities do not fit these rows"
 BY_PLAY = "which values are missing depends on what was played"
 
 
@@ -112,13 +113,25 @@ def snips_of(seen: Weighted) -> Estimate:
         low, high = limits[0] - around, limits[1] - around
         ends = (around + seen.ceiling * low, around + seen.ceiling * high)
         found = seen.mean_of(around + w * (r - around), ends, centred=True)
-        return seen.estimate("snips", value, seen.with_unknown(found, low, high))
+        return weights_of_1(seen.estimate("snips", value, seen.with_unknown(found, low, high)))
     elif seen.alike:
         found = seen.mean_of(r[w > 0], limits, plain=True)
     else:
         options: dict[str, Any] = {"weights": w, "ceiling": seen.ceiling, "level": interval.level}
         found = Found(*betting_interval(r, reward_range=limits, **options), "betting")
     return seen.estimate("snips", value, seen.with_unknown(found, *limits, 1 - seen.unknown))
+
+
+def weights_of_1(found: Estimate) -> Estimate:
+    """A ratio beside an interval that takes weights to be 1 on average: it holds the ratio, too.
+
+    Where weights are not 1 on average the two are about different things, and neither is the answer.
+    """
+    found = replace(found, low=min(found.low, found.value), high=max(found.high, found.value))
+    if found.weights_fit:
+        return found
+    why = f"{CANNOT_TELL}: {ODD} (weights average {found.mean_weight:.3g} instead of 1)"
+    return replace(found, enough=False, reason=why)
 
 
 def doubly_robust(
@@ -321,8 +334,11 @@ def of_metric(found: Estimate, metric: str, rows: Rows) -> Estimate:
 
 
 def by_play(found: Estimate) -> Estimate:
-    """An estimate of a metric whose values are missing as was played: ips takes mean weights to be 1."""
-    if found.method != "ips":
+    """An estimate of a metric whose values are missing as was played: ips takes mean weights to be 1.
+
+    So does what could not tell before.
+    """
+    if found.method != "ips" and not found.reason.startswith(CANNOT_TELL):
         return found
     why = f"{CANNOT_TELL}: {BY_PLAY} (weights average {found.mean_weight:.3g} instead of 1)"
     return replace(found, enough=False, reason=why)

@@ -17,17 +17,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from linoto.core.hints import counted
 from linoto.logs.databases import Query, is_database, without_password
 from linoto.logs.remote import bring, find_remote, is_remote, shown, why_not_fetched
 from linoto.logs.sql_words import escape_glob, listed, literal, quoted
 from linoto.logs.text_files import (
     Header,
     check_once,
+    count_ends,
+    count_lines,
     has_mark,
     has_mixed_ends,
     json_path,
     read_header,
     read_keys,
+    refuse_broken_zip,
     row_of_line,
     why_rejected,
     write_plain,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
 Connection: TypeAlias = "DuckDBPyConnection"
 Wanted: TypeAlias = Mapping[str, str] | None  # the names of the needed columns by role; None: all of them
 ROW_GROUP = 2**17
+MANY_LINES = 50  # a text in quotes has fewer lines, a quote that stands alone takes in more
 ROW_NUMBER = "file_row_number"  # DuckDB's name for it, which no column that is read may have
 OPTIONAL = "optional "  # begins the role of a column that is read where a file has it
 LISTED = ("candidates", "vector ", OPTIONAL)  # roles of columns that may hold lists
@@ -61,9 +66,27 @@ class StagedFile(NamedTuple):
     kind: str
     rows: int
     types: dict[str, str]  # DuckDB's, by column
-    rejected: int = 0  # rows that have not the columns of the header
+    rejected: int = 0  # rows that have not the columns of the header, each line of one counted
     first_rejected: tuple[int, str] | None = None  # row from 0, and what is wrong with it
     counted: str = "row"  # what that number counts
+    notes: tuple[str, ...] = ()  # what was noticed of how it is written
+
+
+class Rejected(NamedTuple):
+    """What DuckDB rejected of a CSV file."""
+
+    rows: int
+    line: int  # of the first, as DuckDB counts
+    text: str  # why
+
+
+class Within(NamedTuple):
+    """The lines that begin within values of a CSV file."""
+
+    lines: int
+    longest: int  # lines of one value
+    column: str  # where that is
+    start: str  # its first line
 
 
 # -- connections ------------------------------------------------------------------------------------------
@@ -139,7 +162,8 @@ def translate_errors(name: str, kind: str) -> Iterator[None]:
     import duckdb
 
     try:
-        yield
+        with refuse_broken_zip(name):  # some of it is read by Python
+            yield
     except duckdb.Error as error:
         if "No space left" in str(error):
             raise OSError(f"no space left to unpack {name}: set TMPDIR to a larger place") from None
@@ -217,8 +241,9 @@ def load_httpfs(connection: Connection, url: str) -> None:
 
 
 def refuse_empty(files: list[StagedFile], source: Any) -> list[StagedFile]:
-    """The same files, of which one has a row."""
-    if not sum(file.rows + file.rejected for file in files):
+    """The same files, of which one has a row; where every row is malformed, the first says why."""
+    if not any(file.rows for file in files):
+        refuse_rejected(files)
         raise ValueError(f"{source_name(source)} must have at least one row, got none")
     return files
 
@@ -352,19 +377,44 @@ def stage_csv(connection: Connection, path: Path, wanted: Wanted, copy: Path) ->
     wanted = there(wanted, header.names)
     needed = needed_columns(wanted, header.names, str(path))
     plain = copy.with_suffix(".csv")
-    file = write_plain(path, plain, skip=header.blank) if header.blank else path
     with translate_errors(str(path), "CSV"):
+        file = write_plain(path, plain, skip=header.blank) if header.blank else path
         try:
-            rejected, line, text = copy_csv(connection, file, header, needed, copy)
+            rejected = copy_csv(connection, file, header, needed, copy)
         except duckdb.Error:
             if file == plain or not has_mixed_ends(path):
                 raise
             file = write_plain(path, plain)
-            rejected, line, text = copy_csv(connection, file, header, needed, copy)
-    staged = inspect_parquet(connection, copy, str(path), "CSV", wanted)
-    if not rejected:
+            rejected = copy_csv(connection, file, header, needed, copy)
+        staged = inspect_parquet(connection, copy, str(path), "CSV", wanted)
+        return count_lost(connection, file, header, rejected, staged)
+
+
+def count_lost(
+    connection: Connection, path: Path, header: Header, rejected: Rejected, staged: StagedFile
+) -> StagedFile:
+    """The same file with the lines that malformed rows hold, and a note where one value holds many.
+
+    A quote that nobody closes makes one row of all that follows: the lines say how much is lost by it.
+    """
+    if not rejected.rows and count_ends(path) - staged.rows <= MANY_LINES:
         return staged
-    return staged._replace(rejected=rejected, first_rejected=(row_of_line(file, line), why_rejected(text)))
+    within = find_within(connection, path, header)
+    notes: tuple[str, ...] = ()
+    if within.longest > MANY_LINES:
+        where = f"{staged.name}, column {within.column!r}"
+        notes = (
+            f"{where}: a value holds {within.longest:,} lines, from {within.start!r} on: "
+            "is a quote there by mistake?",
+        )
+    if not rejected.rows:
+        return staged._replace(notes=notes)
+    first = row_of_line(path, rejected.line), why_rejected(rejected.text)
+    lines = max(count_lines(path) - 1 - staged.rows - within.lines, rejected.rows)
+    if lines > rejected.rows:
+        lost = f"{counted(rejected.rows, 'malformed row')} of {lines:,} lines"
+        notes += (f"{staged.name}, row {first[0] + 1}: {lost}, which count as rows: is a quote not closed?",)
+    return staged._replace(rejected=lines, first_rejected=first, notes=notes)
 
 
 def stage_json(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:
@@ -372,8 +422,8 @@ def stage_json(connection: Connection, path: Path, wanted: Wanted, copy: Path) -
     keys = read_keys(path)
     wanted = there(wanted, keys)
     needed = needed_columns(wanted, keys, str(path))
-    file = write_plain(path, copy.with_suffix(".jsonl")) if has_mark(path) else path
     with translate_errors(str(path), "JSON lines"):
+        file = write_plain(path, copy.with_suffix(".jsonl")) if has_mark(path) else path
         copy_json(connection, file, needed, copy)
         rejected, first = count_broken(connection, copy)
         if rejected:
@@ -449,23 +499,43 @@ def copy_rows(connection: Connection, query: str, copy: Path) -> None:
 
 def copy_csv(
     connection: Connection, path: Path, header: Header, needed: Sequence[str], copy: Path
-) -> tuple[int, int, str]:
-    """Copy these columns; how many rows were rejected, the line of the first, and why."""
-    columns = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(header.names)))  # r and R are one to it
+) -> Rejected:
+    """Copy these columns; what was rejected on the way."""
     place_of = {name: place for place, name in enumerate(header.names)}
     parts = ", ".join(f"c{place_of[name]} AS {quoted(name)}" for name in needed)
-    query = f"""SELECT {parts} FROM read_csv({literal(escape_glob(path))},
-        auto_detect=false, header=true, delim={literal(header.delimiter)}, quote='"', escape='"', nullstr='',
-        columns={{{columns}}}, hive_partitioning=false, ignore_errors=true,
-        store_rejects=true, rejects_limit=0)"""
     for table in ("reject_errors", "reject_scans"):  # or this file would have those of the last one too
         connection.execute(f"DROP TABLE IF EXISTS {table}")
-    copy_rows(connection, query, copy)
+    rows = scan_csv(path, header, "store_rejects=true, rejects_limit=0")
+    copy_rows(connection, f"SELECT {parts} FROM {rows}", copy)
     rejected, line, text = connection.execute(
         """SELECT count(DISTINCT line), min(line), arg_min(coalesce(error_message, ''), line)
         FROM reject_errors"""
     ).fetchall()[0]
-    return int(rejected), int(line or 0), text or ""
+    return Rejected(int(rejected), int(line or 0), text or "")
+
+
+def find_within(connection: Connection, path: Path, header: Header) -> Within:
+    """The lines that begin within values, in all columns: empty ones are not counted."""
+    parts = ", ".join(
+        f"sum({ends}), max({ends}), arg_max({value}, {ends})"
+        for value in (f"c{place}" for place in range(len(header.names)))
+        for ends in [f"len(regexp_extract_all({value}, '[\\r\\n]+'))"]
+    )
+    connection.execute(f"SET threads = {os.cpu_count() or 1}")  # those of the copy
+    row = connection.execute(f"SELECT {parts} FROM {scan_csv(path, header)}").fetchall()[0]
+    connection.execute("SET threads = 1")
+    totals, most = ([int(number or 0) for number in row[first::3]] for first in (0, 1))
+    place = most.index(max(most))
+    start = (row[3 * place + 2] or "").strip().partition("\n")[0]
+    return Within(sum(totals), most[place] + 1, header.names[place], start[:40])
+
+
+def scan_csv(path: Path, header: Header, options: str = "") -> str:
+    """A CSV file as a table of texts, without the rows that are rejected."""
+    columns = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(header.names)))  # r and R are one to it
+    return f"""read_csv({literal(escape_glob(path))},
+        auto_detect=false, header=true, delim={literal(header.delimiter)}, quote='"', escape='"', nullstr='',
+        columns={{{columns}}}, hive_partitioning=false, ignore_errors=true{options and ", "}{options})"""
 
 
 def copy_json(connection: Connection, path: Path, needed: Sequence[str], copy: Path) -> None:

@@ -113,7 +113,7 @@ def open_rows(
         TemporaryDirectory() as folder,
     ):
         if not asked:
-            yield connection, files, lost_notes(connection, files, columns)
+            yield connection, files, (*file_notes(files), *lost_notes(connection, files, columns))
             return
         kept = [
             keep_rows(connection, file, columns, asked, Path(folder) / f"{number}.parquet")
@@ -123,7 +123,12 @@ def open_rows(
         if not left:
             raise ValueError(f"where must leave a row of {source_name(source)}, got none by {where}")
         note = f"where {where} kept {left:,} of {all_rows:,} rows"
-        yield connection, kept, (note, *lost_notes(connection, kept, columns))
+        yield connection, kept, (*file_notes(files), note, *lost_notes(connection, kept, columns))
+
+
+def file_notes(files: Sequence[StagedFile]) -> Iterator[str]:
+    """What was noticed of how they are written."""
+    return (note for file in files for note in file.notes)
 
 
 def keep_rows(

@@ -67,6 +67,17 @@ def test_gaussian_rewards_have_no_heavy_tails() -> None:
     assert found <= 7
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_cap_is_proposed_that_changes_no_row(sign: int) -> None:
+    """The farthest reward is that of many rows, as where a cap was set before."""
+    rng = np.random.default_rng(4)
+    rewards = np.minimum(np.exp(rng.standard_normal(6000)), 4.0)
+    rewards[:20] = 100.0
+    tails = find_tails(log_with(sign * rewards, rng))
+    assert tails is not None and tails.heavy
+    assert [cap.limit for cap in tails.caps] == [sign * 4.0] and tails.caps[0].rows == 20
+
+
 def test_losses_that_a_cap_stops_are_at_the_low_end() -> None:
     rng = np.random.default_rng(2)
     rewards = rng.standard_normal(4000)

@@ -14,6 +14,7 @@ from helpers.cells import rows_of, wait_for_cells
 from helpers.forks import ForkedCommand
 
 from linoto import __version__, cli
+from linoto.cli.commands import parser
 from linoto.cli.reproduce import FIGURES
 from linoto.cli.terminal import print_facts, print_table
 from linoto.experiments import paper
@@ -123,6 +124,13 @@ def test_wrong_usage_is_one_sentence_and_exit_2(
     code, out, err = run(capsys, *arguments.split())
     assert code == 2 and not out
     assert message in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize("number", ["-3", "-.5", "-1.", "-2.5", "-8e8", "-1E-3", "-.5e+2"])
+@pytest.mark.few(7)
+def test_negative_numbers_are_no_options_however_they_are_written(number: str) -> None:
+    words = ["certificate", "--paper", "--reward-range", number, "1e9"]
+    assert parser().parse_args(words).reward_range == [float(number), 1e9]
 
 
 @pytest.mark.parametrize(

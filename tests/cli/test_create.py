@@ -78,6 +78,31 @@ def test_a_loop_that_compares_with_practice_holds_back_the_share_of_its_coin(
         service.close()
 
 
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("--missing-reward", "default"), "earned -1 (the low end of the reward range; --default-reward"),
+        (("--missing-reward", "default", "--default-reward", "-0.25"), "earned -0.25"),
+        ((), None),
+    ],
+)
+@pytest.mark.few(3)
+def test_what_a_reward_that_never_comes_earns_is_said(
+    words: tuple[str, ...], said: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of costs the low end is the worst, which is seldom what the default was meant to be."""
+    stats = tmp_path / "costs.json"
+    stats.write_text(json.dumps(STATS | {"reward_sums": [-310.0, -52.0]}))
+    options = ("--noise", "bounded", "--reward-range", -1, 0, "--budget", 40, "--db", tmp_path / "x.sqlite")
+    assert run("create", "delays", stats, *options, *words) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert (f"a reward that never comes {said}" in out) if said else "never comes" not in out
+    assert run("create", "delays", stats, *options, *words, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["missing_reward"] == ("default" if said else "unknown")
+    assert found["default_reward"] == (-0.25 if "--default-reward" in words else -1.0)
+
+
 def test_what_cannot_be_a_loop_is_refused_in_one_sentence(
     stats: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -207,6 +207,17 @@ def test_a_way_to_learn_is_judged_by_rows_after_those_it_learnt_from(target: str
     ]
 
 
+@pytest.mark.parametrize("target", ["greedy", *LEARNING])
+@pytest.mark.parametrize("stated", [1.0, 1.5])  # times the true propensities
+def test_a_ratio_lies_in_its_interval_or_is_withheld(stated: float, target: str) -> None:
+    rows = logged(4_000, np.random.default_rng(10), explore=0.5, contexts=False)
+    rows = replace(rows, propensities=np.minimum(np.asarray(rows.propensities) * stated, 1.0))
+    (found,) = evaluate(rows, target, methods=["snips"])
+    assert found.low <= found.value <= found.high and found.weights_fit == (stated == 1.0)
+    withheld = found.reason.startswith("cannot tell: the propensities do not fit these rows (weights average")
+    assert withheld == (not found.weights_fit) and found.enough == found.weights_fit
+
+
 # -- where it is used
 
 

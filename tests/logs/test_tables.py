@@ -49,10 +49,61 @@ def test_how_lines_begin_and_end_changes_nothing(what: str, tmp_path: Path) -> N
     assert log.offline.reward_sums.tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("start", [b"", b"\n", MARK])
+@pytest.mark.parametrize("kept", [0.2, 0.5, 0.99])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.few(6)
+def test_a_zipped_file_that_is_cut_off_is_one_sentence(
+    start: bytes, kept: float, kind: str, tmp_path: Path
+) -> None:
+    rows = b"arm,r\n" + b"a,1\nb,2\n" * 5_000 if kind == "csv" else JSON * 5_000
+    path = tmp_path / f"log.{kind}.gz"
+    content = gzip.compress(start + rows)
+    path.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(ValueError, match=r"^.*\.gz (must be a whole file of gzip|cannot be read as)[^\n]*$"):
+        read_log(path, **COLUMNS, arms=ARMS)
+
+
 def test_mixed_ends_are_seen_however_late_they_come(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_bytes(b"r,arm\n" + b"1,a\n" * 300_000 + b"2,b\r\n3,b\n")
     assert read_log(path, **COLUMNS, arms=ARMS).offline.reward_sums.tolist() == [300_000.0, 5.0]
+
+
+@pytest.mark.parametrize("first", [0, 40])
+@pytest.mark.parametrize("lost", [1, 60, 40_000])  # DuckDB keeps 10,000 characters of a rejected row
+@pytest.mark.few(4)
+def test_lines_that_an_open_quote_takes_in_are_counted(first: int, lost: int, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    good = 'a,1,x\nb,2,"y\n\nz"\n' * first
+    path.write_text(f'arm,r,note\n{good}a,1,"open\n' + "b,2,x\n" * (lost - 1))
+    with pytest.raises(ValueError, match=rf"row {2 * first + 1}: .* got a quote that is not closed$"):
+        read_log(path, **COLUMNS, arms=ARMS)
+    if not first:
+        return
+    log = read_log(path, **COLUMNS, arms=ARMS, skip_bad=True)
+    assert (log.rows, log.offline.total, log.bad) == (2 * first + lost, 2 * first, {"malformed row": lost})
+    said = (
+        f"row {2 * first + 1}: 1 malformed row of {lost:,} lines, which count as rows: is a quote not closed?"
+    )
+    assert [note.partition(", ")[2] for note in log.notes] == ([said] if lost > 1 else [])
+    rows = read_rows(path, **COLUMNS, arms=ARMS, skip_bad=True)
+    assert rows.left_out == lost and rows.notes == log.notes
+
+
+@pytest.mark.parametrize("column", ["note", "r"])  # one that is not read, and one that is
+def test_a_value_of_many_lines_is_noted(column: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    lines = ["a,1,x", "b,2,y"] * 100
+    read = {"item": "arm", "reward": "r" if column == "note" else "note", "arms": ARMS, "skip_bad": True}
+    lines[20], lines[99] = 'a,1,"open', 'b,2,close"'
+    if column == "r":
+        lines[20], lines[99] = 'a,"open,x', 'b,close",y'
+    path.write_text("\n".join(["arm,r,note", *[line.replace("x", "3").replace("y", "3") for line in lines]]))
+    (note,) = read_log(path, **read).notes
+    assert f"column {column!r}: a value holds 80 lines, from 'open" in note
+    path.write_text("arm,r,note\n" + 'a,1,"3\n\n\n3"\nb,2,3\n\n' * 100)
+    assert read_log(path, **COLUMNS, arms=ARMS).notes == ()
 
 
 @pytest.mark.parametrize("start", ["", "\n", "\n\n\n"])
@@ -79,24 +130,34 @@ def test_a_row_that_is_no_text_is_one_bad_row(tmp_path: Path) -> None:
     assert log.bad == {"malformed row": 1} and log.offline.pulls.tolist() == [5000, 1]
 
 
-QUOTES = {
-    "never closed, in a column that nobody needs": b'a,1,"x\nb,2,"y"\nb,4,z\n',
-    "never closed, until the end": b'a,1,"x\nb,2,y\nb,4,z\n',
-    "within quotes": b'a,1,"he said "hi" to me"\nb,4,z\n',
-    "closed too early": b'a,"1"0,x\nb,4,z\n',
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_where_every_row_is_malformed_the_first_says_why(skip_bad: bool, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('arm,r\n"a,1\nb,2\n')
+    for read in (read_log, read_rows):
+        with pytest.raises(ValueError, match=r"row 1: .* got a quote that is not closed$"):
+            read(path, **COLUMNS, skip_bad=skip_bad)  # it has no arm to name either
+
+
+QUOTES = {  # with the lines that a malformed row holds
+    "never closed, in a column that nobody needs": (b'a,1,"x\nb,2,"y"\nb,4,z\n', 2),
+    "never closed, until the end": (b'a,1,"x\nb,2,y\nb,4,z\n', 3),
+    "within quotes": (b'a,1,"he said "hi" to me"\nb,4,z\n', 1),
+    "closed too early": (b'a,"1"0,x\nb,4,z\n', 1),
 }
 
 
 @pytest.mark.parametrize("what", QUOTES)
 def test_a_row_with_wrong_quotes_is_never_lost_in_silence(what: str, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_bytes(b"arm,r,note\n" + QUOTES[what])
+    content, lines = QUOTES[what]
+    path.write_bytes(b"arm,r,note\n" + content)
     for read in (read_log, read_rows):
         with pytest.raises(ValueError, match=r"log\.csv, row 1: must be a row of CSV in UTF-8"):
             read(path, **COLUMNS, arms=ARMS)
-    path.write_bytes(b"arm,r,note\nb,8,z\n" + QUOTES[what])
+    path.write_bytes(b"arm,r,note\nb,8,z\n" + content)
     log = read_log(path, **COLUMNS, arms=ARMS, skip_bad=True)
-    assert log.bad == {"malformed row": 1} and log.offline.reward_sums[0] == 0.0
+    assert log.bad == {"malformed row": lines} and log.offline.reward_sums[0] == 0.0
 
 
 # -- names of columns -------------------------------------------------------------------------------------

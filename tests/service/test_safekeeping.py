@@ -245,6 +245,7 @@ def test_a_backup_is_restored_and_goes_on(
     main(["db", "restore", str(copy), "--db", str(path)])
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"{path}: restored from {copy}" and "it is lost: 1 event, among them" in said[1]
+    assert said[-1].startswith(f"next: `linoto serve --db {path}`, ")  # not another database
     assert len(list(check(path))) == 2 and path.stat().st_mode & 0o777 == 0o600
     with opened(path) as service:
         assert len({before, *digests(service)}) == 2  # it knows that it was restored
