@@ -453,7 +453,7 @@ class Agent:
         """Everything needed to continue, as bytes that `linoto.restore` reads: npz, never pickle.
 
         Equal agents give equal bytes: what only one call needs, and what is recomputed, is left out. Features
-        are not part of it: give them to `restore` again.
+        are not part of it: give the same to `restore` again, which knows a `Recipe` by its digests.
         """
         return saving.snapshot_of(self.policy, self.driver)
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import text_of
 from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
+from linoto.core.features.digests import Digested
 from linoto.core.hints import as_names, nearest, shortened_list
 from linoto.core.names import Labelled, Names, Numbered, as_kept, places_of
 from linoto.core.validation import MANY_ARMS, as_floats, check_count
@@ -37,7 +38,7 @@ class Contribution(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Digested):
     """How context columns and items become features.
 
     >>> from linoto import Category, Numeric
