@@ -19,6 +19,7 @@ from linoto.core.drivers.questions import Features
 from linoto.core.explorers import Rule
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Gate
+from linoto.core.item_changes import check_may_grow
 from linoto.core.names import Names
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds
@@ -389,6 +390,7 @@ class Agent:
         adds some. `bound` is then on |theta| with them; None: as before, and larger for one-hot arms with a
         range of rewards.
         """
+        check_may_grow(self.driver.explorer)
         return self.driver.add_arms(arms, names, values, bound)
 
     def remove_arms(self, arms: npt.ArrayLike | Sequence[str], *, fallback: int | None = None) -> None:

@@ -41,6 +41,15 @@ def learnt_policy(explorer: object) -> LearntPolicy | None:
     return explorer if isinstance(explorer, LearntPolicy) else None
 
 
+def check_may_grow(explorer: object) -> None:
+    """Refuse new arms where the explorer can say nothing of any: the agent could not decide any more."""
+    if learnt_policy(explorer) is not None:
+        raise ValueError(
+            "explorer must be one that knows new arms, got a LearntPolicy, which knows the arms of its rows "
+            "only: learn another from rows with them, and start with it"
+        )
+
+
 def recipe_of(features: Any) -> Recipe:
     """The recipe whose items come and go; refuses other features."""
     if is_recipe(features):

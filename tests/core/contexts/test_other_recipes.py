@@ -102,10 +102,29 @@ def test_nothing_is_known_of_features_that_are_no_data() -> None:
     linoto.restore(agent_of(RECIPE).snapshot(), features=Mine())
 
 
-def test_a_learnt_policy_is_not_started_with_another_recipe() -> None:
+def learnt_with(recipe: Recipe) -> LearntPolicy:
     how: dict[str, Any] = {"method": "doubly robust", "model": "doubly robust"}
     how |= {"imitation": 0.0, "clip": 10.0, "clipped": 0, "rows": 100}
-    learnt = LearntPolicy(recipe=RECIPE, theta=tuple(np.arange(float(RECIPE.d))), **how)
+    return LearntPolicy(recipe=recipe, theta=tuple(np.arange(float(recipe.d))), **how)
+
+
+def test_new_arms_are_refused_where_the_explorer_knows_those_of_its_rows_only() -> None:
+    learnt, message = learnt_with(RECIPE), "explorer must be one that knows new arms, got a LearntPolicy"
+    agent = linoto.Gated(explorer=learnt, gate=linoto.Open()).start(None, features=RECIPE, rng=0)
+    with pytest.raises(ValueError, match=message):
+        agent.add_arms(["C"])
+    agent.remove_arms(["B"])
+    assert agent.decide(context={"age": 50, "country": "DE"}).name == "A"
+    alone = learnt_with(Recipe(items=("A", "B"), intercept=False))
+    log = linoto.Offline(pulls=[30, 20], reward_sums=[9.0, 8.0])
+    fixed = linoto.Gated(explorer=alone, gate=linoto.Open()).start(np.eye(2), log, rng=0)
+    with pytest.raises(ValueError, match=message):
+        fixed.add_arms(np.eye(3)[2:])
+    assert fixed.d == 2 and fixed.decide().arm == 1
+
+
+def test_a_learnt_policy_is_not_started_with_another_recipe() -> None:
+    learnt = learnt_with(RECIPE)
     policy = linoto.Gated(explorer=learnt, gate=linoto.Open())
     decision = policy.start(None, features=RECIPE, rng=0).decide(context={"age": 50, "country": "DE"})
     assert decision.name == learnt({"age": 50, "country": "DE"})
