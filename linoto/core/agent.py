@@ -40,6 +40,9 @@ class Agent:
     >>> decision.arm, decision.mode
     (1, 'explore')
     >>> agent.update(decision, reward=0.6)
+
+    One thread at a time decides, commits and learns; others may read meanwhile. Threads that share an agent
+    hold one lock from `decide` to `commit`, and in `observe`.
     """
 
     # -- what its driver knows; some of it only where arms stay the same, or only where rounds bring them
