@@ -124,9 +124,9 @@ class Agent:
         `allowed` restricts this round to some arms: indices or a mask; the names of items where a recipe
         makes the arms. Where rounds bring their own arms, `actions` (k, d) has one row of features for each,
         with `names` or without; or, with a recipe of features, `context` says who is asking. `practice` is
-        what would be done without this agent: an arm (its index or name), weights (k,) with which it is
-        drawn, the features (d,) of an action that is none of the arms, or with a `context` a function of it
-        and the names of the arms that returns one of these: such as what `learn_policy` learnt.
+        what would be done without this agent: an arm (its index or name), weights with which it is drawn,
+        (k,) or by name, the features (d,) of an action that is none of the arms, or with a `context` a
+        function of it and the names of the arms that returns one of these: such as what `learn_policy` learnt.
 
         `safe`: this round plays what is safe, whatever the gate, or its coin, would say. That is what this
         returns then, and `play_safe` makes of it what is to be committed.
