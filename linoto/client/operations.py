@@ -471,20 +471,22 @@ def as_finite(name: str, value: Any) -> float:
     return number
 
 
+BOOLS = ("bool", "bool_")  # Python's and NumPy's, which a client does without
+
+
 def float_of(value: Any) -> float:
-    """A float; NaN where it is no number."""
+    """A float; NaN where it is no number, as neither "1" nor True is in JSON."""
+    if isinstance(value, str | bytes | bytearray) or type(value).__name__ in BOOLS:
+        return nan
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return nan
 
 
-BOOLS = ("bool", "bool_")  # Python's and NumPy's, which a client does without
-
-
 def as_value(name: str, value: Any) -> float:
-    """A value of a guardrail as JSON can say it; neither "1" nor True is a number there."""
-    number = nan if isinstance(value, str) or type(value).__name__ in BOOLS else float_of(value)
+    """A value of a guardrail as JSON can say it."""
+    number = float_of(value)
     if not isfinite(number):
         raise ValueError(f"metrics must have a finite number for {name}, got {value!r}")
     return number

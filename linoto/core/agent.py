@@ -19,6 +19,7 @@ from linoto.core.drivers.questions import Features
 from linoto.core.explorers import Rule
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Gate
+from linoto.core.item_changes import check_may_grow
 from linoto.core.names import Names
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds
@@ -39,6 +40,9 @@ class Agent:
     >>> decision.arm, decision.mode
     (1, 'explore')
     >>> agent.update(decision, reward=0.6)
+
+    One thread at a time decides, commits and learns; others may read meanwhile. Threads that share an agent
+    hold one lock from `decide` to `commit`, and in `observe`.
     """
 
     # -- what its driver knows; some of it only where arms stay the same, or only where rounds bring them
@@ -120,9 +124,9 @@ class Agent:
         `allowed` restricts this round to some arms: indices or a mask; the names of items where a recipe
         makes the arms. Where rounds bring their own arms, `actions` (k, d) has one row of features for each,
         with `names` or without; or, with a recipe of features, `context` says who is asking. `practice` is
-        what would be done without this agent: an arm (its index or name), weights (k,) with which it is
-        drawn, the features (d,) of an action that is none of the arms, or with a `context` a function of it
-        and the names of the arms that returns one of these: such as what `learn_policy` learnt.
+        what would be done without this agent: an arm (its index or name), weights with which it is drawn,
+        (k,) or by name, the features (d,) of an action that is none of the arms, or with a `context` a
+        function of it and the names of the arms that returns one of these: such as what `learn_policy` learnt.
 
         `safe`: this round plays what is safe, whatever the gate, or its coin, would say. That is what this
         returns then, and `play_safe` makes of it what is to be committed.
@@ -389,6 +393,7 @@ class Agent:
         adds some. `bound` is then on |theta| with them; None: as before, and larger for one-hot arms with a
         range of rewards.
         """
+        check_may_grow(self.driver.explorer)
         return self.driver.add_arms(arms, names, values, bound)
 
     def remove_arms(self, arms: npt.ArrayLike | Sequence[str], *, fallback: int | None = None) -> None:
@@ -453,7 +458,7 @@ class Agent:
         """Everything needed to continue, as bytes that `linoto.restore` reads: npz, never pickle.
 
         Equal agents give equal bytes: what only one call needs, and what is recomputed, is left out. Features
-        are not part of it: give them to `restore` again.
+        are not part of it: give the same to `restore` again, which knows a `Recipe` by its digests.
         """
         return saving.snapshot_of(self.policy, self.driver)
 

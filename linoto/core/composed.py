@@ -18,7 +18,9 @@ from linoto.core.drivers.fixed import FixedArms
 from linoto.core.drivers.questions import Features, dimension
 from linoto.core.drivers.rounds import RoundArms
 from linoto.core.explorers import rule_of
+from linoto.core.features.digests import check_same_features
 from linoto.core.features.moments import Moments, as_moments
+from linoto.core.item_changes import learnt_policy
 from linoto.core.offline import Offline, as_offline
 from linoto.core.parameters import why_no_rounds
 from linoto.core.plain_python import only_looking
@@ -112,6 +114,8 @@ class Composed:
             raise ValueError(reason)
         if isinstance(log, Moments):
             coins = coins_for(rng, generator)
+            if (learnt := learnt_policy(self.composed_for_rounds().explorer)) is not None:
+                check_same_features(learnt.recipe.digests, features, "the learnt policy")
             rounds = RoundArms.begin(
                 self.composed_for_rounds(), log, rng=generator, coins=coins, features=features
             )

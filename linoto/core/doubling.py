@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -165,7 +166,14 @@ class DoublingAgent:
     def __getattr__(self, name: str) -> Any:
         if name not in FORWARDED:
             raise AttributeError(f"a DoublingAgent has no attribute {name!r}")
-        return getattr(self.inner, name)
+        found = getattr(self.inner, name)
+        return partial(self._propensity, found) if name == "propensity" else found
+
+    def _propensity(self, ask: Callable[..., float | None], *question: Any, **how: Any) -> float | None:
+        """What this epoch's agent says; `decided` is numbered as all epochs are."""
+        if how.get("decided") is not None:
+            how["decided"] = self._for_inner(how["decided"])
+        return ask(*question, **how)
 
     def __repr__(self) -> str:
         return f"<agent of {self.policy!r}: {self.rounds} rounds, epoch {self.epoch}>"

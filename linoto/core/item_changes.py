@@ -16,11 +16,13 @@ from linoto.core import kernels
 from linoto.core.arm_changes import ArmChange
 from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.decisions import Decision
+from linoto.core.explorers import is_users_own
 from linoto.core.hints import amount, as_names, shortened_list
 from linoto.core.kernels import State
 
 if TYPE_CHECKING:
     from linoto.core.features.recipe import Recipe
+    from linoto.core.learnt import LearntPolicy
 
 
 def is_recipe(features: Any) -> TypeGuard[Recipe]:
@@ -28,6 +30,24 @@ def is_recipe(features: Any) -> TypeGuard[Recipe]:
     from linoto.core.features.recipe import Recipe
 
     return isinstance(features, Recipe)
+
+
+def learnt_policy(explorer: object) -> LearntPolicy | None:
+    """The explorer, if it was learnt from rows; it has a recipe, too."""
+    if not is_users_own(explorer):
+        return None
+    from linoto.core.learnt import LearntPolicy
+
+    return explorer if isinstance(explorer, LearntPolicy) else None
+
+
+def check_may_grow(explorer: object) -> None:
+    """Refuse new arms where the explorer can say nothing of any: the agent could not decide any more."""
+    if learnt_policy(explorer) is not None:
+        raise ValueError(
+            "explorer must be one that knows new arms, got a LearntPolicy, which knows the arms of its rows "
+            "only: learn another from rows with them, and start with it"
+        )
 
 
 def recipe_of(features: Any) -> Recipe:

@@ -23,6 +23,8 @@ def decide_many(
     driver: Driver[Any], questions: Any, same: Mapping[str, Any], look: Look | None
 ) -> list[Decision]:
     """One decision for each question, as `Agent.decide_many` says."""
+    if look is not None and not callable(look):
+        raise ValueError(f"look must be a function of a decision, got {look!r}")
     asked, made = as_questions(driver, questions, same), list[Decision]()
     may_end = look is not None or any(driver.may_refuse(question) for question, _ in asked)
     throws = driver.running.coins is not None  # a coin that was thrown is not given back

@@ -13,6 +13,7 @@ from linoto.core.drivers.driver import Driver, Q
 from linoto.core.explorers import Odds, all_shares, redraws_for, share_of
 
 Redraw = Callable[[str, int], list[int]] | None  # what fresh draws would have proposed, or played
+MOST_DRAWN = 20_000_000  # numbers of the draws that are asked for: 160 MB
 MOST_WORK = 20_000_000  # multiplications of all draws: ten to twenty milliseconds
 
 
@@ -27,6 +28,8 @@ def propensity(
 ) -> float | None:
     """How likely `decide`, or `guard` of the proposal, plays this arm now; None where nobody can say."""
     redraw = Redraws(driver, asked, redraws, rng) if redraws else None
+    if decided is not None:
+        check_decided(decided, driver.running.rounds + 1)
     if decided is not None and decided.control_share is not None:  # else the room is no longer what it was
         return by_coin(driver, arm, asked, decided, proposal is not None, redraw)
     decision = driver.peek(proposal, asked)
@@ -92,6 +95,21 @@ def odds_of_proposals(driver: Driver[Q], asked: Q, proposal: int, redraw: Redraw
     )
 
 
+def check_decided(decided: object, current: int) -> None:
+    """Refuse what was decided in another round: its coin had another share."""
+    if not isinstance(decided, Decision):
+        raise ValueError(f"decided must be what decide or guard just returned, got {decided!r}")
+    if decided.round != current:
+        raise ValueError(f"decided must be of round {current}, got a decision of round {decided.round}")
+
+
+def check_redraws(redraws: int, d: int) -> None:
+    """Refuse more draws than memory is meant for."""
+    most = max(1_000, MOST_DRAWN // d)
+    if redraws > most:
+        raise ValueError(f"redraws must be at most {most:,} with {d:,} features, got {redraws:,}")
+
+
 class Redraws(Generic[Q]):
     """Fresh draws of the explorer, made when they are first asked for."""
 
@@ -99,6 +117,7 @@ class Redraws(Generic[Q]):
         self.driver, self.asked, self.redraws = driver, asked, redraws
         self.generator = redraws_for(rng, driver.running.state)
         k, self.d = driver.running.held.arms.shape[1], driver.running.held.vectors.shape[1]
+        check_redraws(redraws, self.d)
         work = self.d * (k + self.d)
         self.most = redraws if driver.limits_proposals else max(redraws, MOST_WORK // work)
         self.drawn: dict[str, list[int]] = {"arm": [], "proposal": []}

@@ -13,6 +13,7 @@ from linoto.core import codec, kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.drivers.driver import Driver
 from linoto.core.explorers import Rule
+from linoto.core.features.digests import digests_of
 from linoto.core.gates import Gate
 from linoto.core.kernels import State
 from linoto.core.protocols import PolicyWithPromise
@@ -56,6 +57,8 @@ def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any], *, arms_are_know
         header["cheap"] = True  # where no gate was given, the usual one had another share before
     if driver.changes:
         header["changes"] = [asdict(change) for change in driver.changes]
+    if (digests := digests_of(getattr(driver, "features", None))) is not None:
+        header["features"] = digests  # of now, with all items that came
     if running.stays_safe:
         header["stays_safe"] = True
     running.open_rounds.save(header, arrays)

@@ -29,6 +29,7 @@ from linoto.core.drivers.questions import Features, Round, framed_in
 from linoto.core.drivers.round_states import empty_state
 from linoto.core.drivers.rounds import RoundArms
 from linoto.core.explorers import forgetting_of
+from linoto.core.features.digests import check_same_features
 from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
 from linoto.core.gates.older import OlderTolerance
@@ -408,6 +409,7 @@ def restore_rounds(
     moments = Moments(gram=arrays["gram"], reward_vector=arrays["reward_vector"], **scalars)
     if features is not None and features.d != moments.d:
         raise ValueError(f"features must have d = {moments.d} like the snapshot, got {features.d}")
+    check_same_features(header.get("features"), features, "the snapshot")
     params = params_for_rounds(composition, moments)
     state = empty_state(params, moments)
     copy_fields(arrays, state.run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from linoto.core.features.columns import Category, Column, Found, ItemColumn, Numeric, OptionalColumn
-from linoto.core.features.recipe import Recipe
+from linoto.core.features.recipe import Recipe, as_crosses
 from linoto.core.validation import check_choice, check_count
 from linoto.engines import Track
 from linoto.logs.arms import ArmTable
@@ -53,6 +53,8 @@ class AskedColumns:
         for name in ("numeric", "categories", "columns", "features"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} must be a list of columns, got the text {getattr(self, name)!r}")
+        if self.crosses is not None:
+            object.__setattr__(self, "crosses", as_crosses(self.crosses))
 
     @property
     def nothing(self) -> bool:

@@ -270,6 +270,8 @@ def evaluate(
     With contexts, a policy that plays what is done today needs that said as `practice`, weights of arms by
     name: rows say how likely what they played was, and not what would be played in their place.
     """
+    if not isinstance(rows, Rows):
+        raise ValueError(f"rows must be a linoto.Rows, as read_rows returns, got {type(rows).__name__}")
     for method in methods or ():
         check_choice("methods", method, METHODS)
     intervals = intervals_of(rows, interval, (*getattr(target, "guardrails", ()), *guardrails))

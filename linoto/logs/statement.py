@@ -21,6 +21,7 @@ from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 from linoto.core.features.columns import Column
+from linoto.core.features.recipe import as_crosses
 from linoto.core.validation import check_choice
 from linoto.logs.dialects import Dialect
 from linoto.logs.metrics import asked_guardrails, check_metric
@@ -58,7 +59,7 @@ class Question:
         for name in ("numeric", "categories", "guardrails"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.crosses is not None:
-            object.__setattr__(self, "crosses", tuple((one, other) for one, other in self.crosses))
+            object.__setattr__(self, "crosses", as_crosses(self.crosses))
         check_choice("missing", self.missing, MISSING_NUMBERS)
         if not self.table.strip():
             raise ValueError("table must be the name of a table or a query, got nothing")

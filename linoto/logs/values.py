@@ -61,6 +61,8 @@ def from_pandas(source: Any, wanted: Collection[str] | None) -> Frame:
         if wanted is not None and name not in wanted:
             continue
         values = source.iloc[:, position]
+        if getattr(values.dtype, "kind", "") == "c":
+            raise ValueError(f"column {name!r} must have real numbers, got complex ones")
         try:
             columns[name] = arrow.array(values, from_pandas=True)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError):

@@ -62,6 +62,8 @@ def simulate(
     """
     check_seed(seed)
     check_delay(delay)
+    if not hasattr(bandit, "draw") or not hasattr(bandit, "metrics"):
+        raise ValueError(f"bandit must be a world such as a LinearBandit, got {type(bandit).__name__}")
     children = np.random.SeedSequence(seed).spawn(3 + len(bandit.metrics))
     world, own, contexts, *others = (np.random.default_rng(child) for child in children)
     draws = given_noise(noise, horizon)

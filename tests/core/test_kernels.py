@@ -246,7 +246,8 @@ def by_hand(agent: Agent, means: np.ndarray, draws: np.ndarray, *, bernoulli: bo
     for draw in draws:
         decision = agent.decide()
         agent.commit(decision)
-        agent.observe(decision.arm, draw < means[decision.arm] if bernoulli else means[decision.arm] + draw)
+        reward = float(draw < means[decision.arm]) if bernoulli else means[decision.arm] + draw
+        agent.observe(decision.arm, reward)
         arms.append(decision.arm)
         explored.append(decision.mode == "explore")
     return arms, explored

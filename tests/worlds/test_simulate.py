@@ -350,3 +350,8 @@ def test_a_log_of_other_arms_is_refused() -> None:
     bandit = sphere_bandit(k=5, d=2, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="offline must cover the 5 arms"):
         simulate(LinUCB(scale=1.0), bandit, Offline.empty(4), horizon=3)
+
+
+def test_what_is_no_world_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^bandit must be a world such as a LinearBandit, got str$"):
+        simulate(LinOtO(), "x", Offline.empty(3), horizon=5)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
 from linoto.core.drivers.order import Order
-from linoto.core.names import Names
-from linoto.core.validation import LARGEST, as_arm, as_floats, as_names, exact
+from linoto.core.names import Names, places_of
+from linoto.core.validation import LARGEST, as_arm, as_floats, as_names, exact, is_number
 
 SUMS_TO_ONE = 1e-6  # how far weights may be from it: they come from somebody's floats
 
@@ -236,6 +236,8 @@ def as_practice(practice: Any, k: int, d: int, names: Names | None) -> tuple[Flo
         practice = names.index(practice)
     if isinstance(practice, int | np.integer | bool):
         return as_practice(as_arm(practice, k, "practice"), k, d, None)
+    if isinstance(practice, Mapping):
+        return weights_by_name(practice, k, names), None
     array = as_floats("practice", practice, ndim=dimensions_of(practice))
     if array.shape == (k,):
         return as_weights(array), None
@@ -244,6 +246,20 @@ def as_practice(practice: Any, k: int, d: int, names: Names | None) -> tuple[Flo
     raise ValueError(
         f"practice must be an arm, {k} weights, or the {d} features of an action, got shape {array.shape}"
     )
+
+
+def weights_by_name(practice: Mapping[str, Any], k: int, names: Names | None) -> Floats:
+    """The weights that a mapping names; the arms of the round that it leaves out have none."""
+    if names is None:
+        raise ValueError(f"practice must be an arm or {k} weights where arms have no names, got a mapping")
+    known, weights = places_of(names), np.zeros(k)
+    for name, weight in practice.items():
+        if name not in known:
+            raise ValueError(f"practice must be of arms of this round, got {name!r}")
+        if not is_number(weight):
+            raise ValueError(f"practice must have a number for {name!r}, got {weight!r}")
+        weights[known[name]] = weight
+    return as_weights(as_floats("practice", weights, ndim=1))
 
 
 def dimensions_of(value: Any) -> int:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints
+from linoto.core.features.digests import Digested
 from linoto.core.hints import nearest
 from linoto.core.validation import as_floats, as_names, check_count
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnFeatures:
+class OwnFeatures(Digested):
     """Features of each arm's own: `width` numbers say who is asking, and no arm learns from another.
 
     An agent needs no more time for them than a ridge model for each arm would.

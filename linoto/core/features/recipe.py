@@ -7,7 +7,7 @@ a feature of the one with a feature of the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import product
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import text_of
 from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
+from linoto.core.features.digests import Digested
 from linoto.core.hints import as_names, nearest, shortened_list
 from linoto.core.names import Labelled, Names, Numbered, as_kept, places_of
 from linoto.core.validation import MANY_ARMS, as_floats, check_count
@@ -37,7 +38,7 @@ class Contribution(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Digested):
     """How context columns and items become features.
 
     >>> from linoto import Category, Numeric
@@ -63,7 +64,7 @@ class Recipe:
         for name in ("item_columns", "context", "action"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "items", as_kept(self.items))
-        object.__setattr__(self, "crosses", tuple((str(a), str(b)) for a, b in self.crosses))
+        object.__setattr__(self, "crosses", as_crosses(self.crosses))
         for draft in (column for column in self.columns if column.draft):
             raise ValueError(
                 f"column {draft.name!r} must know the values of a log, got a {draft.kind} column that does "
@@ -216,7 +217,7 @@ class Recipe:
         self, context: Mapping[str, Any] | None, arms: Arms | None, without: str | None = None
     ) -> tuple[dict[str, Floats], int, Ints]:
         """The features of each column, (k, w) or (1, w); k; and (k,) which items these are."""
-        factors = {name: vector[None, :] for name, vector in self.read_context(context or {}).items()}
+        factors = {name: vector[None, :] for name, vector in self.read_context(as_context(context)).items()}
         places, own = self.read_arms(arms)
         for name, matrix in self.item_matrices.items():
             if name != without:
@@ -225,8 +226,6 @@ class Recipe:
 
     def read_context(self, context: Mapping[str, Any]) -> dict[str, Floats]:
         """(w,) the features of each column; a field too many or too few is refused by name."""
-        if not isinstance(context, Mapping):
-            raise ValueError(f"context must be a mapping of fields, got {type(context).__name__}")
         return read_fields("context", context, self.context)
 
     def read_arms(self, arms: Arms | None) -> tuple[Ints, dict[str, Floats]]:
@@ -387,6 +386,18 @@ def assembled(factors: Mapping[str, Floats], terms: Sequence[Term], rows: int) -
     return features
 
 
+def as_context(given: Any) -> Mapping[str, Any]:
+    """The fields of a context; a row of a data frame is the mapping that it looks like."""
+    if isinstance(given, Mapping):
+        return given
+    if given is None:
+        return {}
+    if getattr(given, "ndim", None) != 1 or not hasattr(given, "to_dict"):
+        raise ValueError(f"context must be a mapping of fields, got {type(given).__name__}")
+    fields: dict[str, Any] = given.to_dict()
+    return fields
+
+
 def read_fields(what: str, given: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, Floats]:
     """(w,) the features of each column; a field too many, too few or of the wrong kind is refused."""
     known = dict.fromkeys(field for column in columns for field in column.reads)
@@ -407,6 +418,17 @@ def read_fields(what: str, given: Mapping[str, Any], columns: Sequence[Column]) 
         except ValueError as error:
             raise ValueError(f"{what} field {error}") from None
     return found
+
+
+def as_crosses(given: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs of names; a name alone is none, also where it has two letters."""
+    listed = isinstance(given, Iterable) and not isinstance(given, str)
+    pairs = [*given] if listed else [given]
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Collection) or len(pair) != 2 or None in pair:
+            got = f"{pair!r} in it" if listed else f"{given!r}"
+            raise ValueError(f"crosses must be a list of pairs such as [('item', 'age')], got {got}")
+    return tuple((str(a), str(b)) for a, b in pairs)
 
 
 def check_distinct(what: str, names: Sequence[str]) -> None:
