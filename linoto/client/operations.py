@@ -471,12 +471,9 @@ def as_finite(name: str, value: Any) -> float:
     return number
 
 
-BOOLS = ("bool", "bool_")  # Python's and NumPy's, which a client does without
-
-
 def float_of(value: Any) -> float:
-    """A float; NaN where it is no number, as neither "1" nor True is in JSON."""
-    if isinstance(value, str | bytes | bytearray) or type(value).__name__ in BOOLS:
+    """A float, of True 1; NaN where it is no number, as "1" is none in JSON."""
+    if isinstance(value, str | bytes | bytearray):
         return nan
     try:
         return float(value)

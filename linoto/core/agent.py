@@ -126,7 +126,7 @@ class Agent:
         with `names` or without; or, with a recipe of features, `context` says who is asking. `practice` is
         what would be done without this agent: an arm (its index or name), weights with which it is drawn,
         (k,) or by name, the features (d,) of an action that is none of the arms, or with a `context` a
-        function of it and the names of the arms that returns one of these: such as what `learn_policy` learnt.
+        function of it and the names of the arms that returns one of these, as `learn_policy` makes one.
 
         `safe`: this round plays what is safe, whatever the gate, or its coin, would say. That is what this
         returns then, and `play_safe` makes of it what is to be committed.

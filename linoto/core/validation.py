@@ -158,7 +158,7 @@ def as_arms(name: str, value: Any, k: int) -> Ints:
 def as_reward(reward: Any, name: str = "reward") -> float:
     """One reward, or what else has this name: a finite number."""
     plain = reward.item() if isinstance(reward, np.ndarray | np.generic) and reward.ndim == 0 else reward
-    if isinstance(plain, str | bytes | bytearray | bool):  # as the service, whose JSON tells them apart
+    if isinstance(plain, str | bytes | bytearray):  # "1" may be a mistake; True is 1
         raise ValueError(f"{name} must be a number, got {reward!r}")
     try:
         value = float(reward)

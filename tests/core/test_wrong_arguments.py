@@ -22,7 +22,7 @@ def agent_of(**parts: Any) -> Any:
     return Gated(gate=Control(budget=20), confidence=CLICKS, **parts).start(np.eye(3), LOG, rng=0)
 
 
-NO_NUMBERS = ["1", " 0.5 ", "nan", b"1", bytearray(b"1"), True, np.True_, np.array(True), np.array("1"), 1j]
+NO_NUMBERS = ["1", " 0.5 ", "nan", b"1", bytearray(b"1"), np.array("1"), 1j]
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
@@ -40,7 +40,7 @@ def test_a_reward_is_a_number_as_the_value_of_a_metric_is(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [1, 0.5, np.float32(0.5), np.int8(1), np.array(0.5), Decimal("0.5")], ids=repr
+    "value", [1, 0.5, True, np.True_, np.float32(0.5), np.int8(1), np.array(0.5), Decimal("0.5")], ids=repr
 )
 def test_numbers_of_every_kind_are_rewards(value: Any) -> None:
     agent = agent_of(guardrails=[COMPLAINTS])
