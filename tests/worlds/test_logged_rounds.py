@@ -12,7 +12,7 @@ import pytest
 
 import linoto
 from linoto import Category, Confidence, Moments, Numeric, Offline, Recipe
-from linoto.pages.preview import trust_text
+from linoto.pages.preview import answers, trust_text
 from linoto.worlds.logged_rounds import LoggedRounds, draw_parameters, rounds_of_moments, rounds_of_rows
 from linoto.worlds.plausible import Drawing, plausible
 from linoto.worlds.posterior import Choice, draw_means
@@ -175,6 +175,12 @@ def test_a_log_with_contexts_is_previewed_by_the_same_function() -> None:
     assert "from the rows of the log" in one.rounds_from and one.covers_both
     assert "by the sums of the log" in shown(rows=None, grid=[5.0]).rounds_from
     assert one.earned == pytest.approx(150 * logged()[0].moments.reference)
+
+
+def test_the_best_of_every_round_is_said_to_need_more_than_features() -> None:
+    """Arms have effects of their own in every round: no policy can know them, and the best of them count."""
+    said = str(answers(shown(grid=[40.0])))
+    assert "knowing the best arm of every round, by more than features show, would gain" in said
 
 
 def test_nothing_is_gained_where_no_arm_is_better_than_what_was_played() -> None:
