@@ -110,7 +110,7 @@ def add_worlds(preview: argparse.ArgumentParser) -> None:
         choices=("good", "random", "best"),
         help="how the logged arms were chosen: because somebody believed them good, so that untried ones are "
         "worse on average; at random; or as the best of all, so that no untried one is better than the worst "
-        "of them (default: good; with contexts and --propensity random)",
+        "of them (default: good; with contexts and --propensity, or --practice log, random)",
     )
     preview.add_argument(
         "--drift",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from math import inf, isfinite, log, sqrt
+from math import ceil, exp, inf, isfinite, log, sqrt
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
@@ -25,7 +25,7 @@ from linoto.logs.targets import Target, as_probabilities, needed_propensities, o
 
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")
 LEAST_EVENTS = 10  # below it an interval that holds is still too wide to act on
-COCHRAN = 25  # times the squared skewness: so many terms make a mean normal enough
+LARGEST_TAIL = 0.5  # of Hill: from it on rewards have no variance, and no number of rows makes a mean normal
 LEAST_EVENTS_NORMAL = 100  # below it a normal interval may miss far too often
 ALL_CERTAIN = (
     "every propensity is 1: only what was logged can be evaluated, because no other arm could have been "
@@ -69,8 +69,6 @@ class Found(NamedTuple):
     low: float
     high: float
     kind: str
-    terms: int = 0  # whose mean it is, where it is a normal one
-    needed: float = 0.0  # so many of them make a mean normal enough
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,14 +119,7 @@ class Interval:
             half = width * sqrt(log(2 / miss) / (2 * n))
         elif kind == "bernstein":
             half = sqrt(2 * log(4 / miss)) * error + 7 * width * log(4 / miss) / (3 * (n - 1))
-        needed = COCHRAN * skewness(terms) ** 2 if kind == "normal" else 0.0
-        return Found(value - half, value + half, kind, n, needed)
-
-
-def skewness(terms: Floats) -> float:
-    """Of terms (n,): the mean cube of what they are beyond their mean, in standard deviations."""
-    beyond, spread = terms - terms.mean(), float(terms.std())
-    return float((beyond**3).mean()) / spread**3 if spread > 0 else 0.0
+        return Found(value - half, value + half, kind)
 
 
 def standard_error(terms: Floats) -> float:
@@ -292,8 +283,11 @@ class Weighted:
         w, value = self.weights, self.within(value)
         counting = w > 0 if kept is None else kept
         shares = w[counting] if kept is None else np.ones(int(kept.sum()))
-        events, reason = count_events(self.rows.rewards[counting], shares, found.kind)
-        reason = reason or self.too_wide(value, found) or self.too_skewed(found)
+        rewards = self.rows.rewards[counting]
+        events, reason = count_events(rewards, shares, found.kind)
+        reason = reason or self.too_wide(value, found)
+        if not reason and found.kind == "normal":
+            reason = too_skewed(rewards, events)
         return Estimate(
             method=method,
             value=value,
@@ -326,19 +320,6 @@ class Weighted:
             f"{max(room, 0.0):.3g} between the value and {end:g}, the end of the range"
         )
 
-    def too_skewed(self, found: Found) -> str:
-        """Why a normal interval may miss more often than it says, if it may.
-
-        Cochran (1977, section 2.15): with n > 25 G^2 terms of skewness G a 95 % interval misses in 6 % of
-        cases at most. (Edgeworth's term of order 1 / n for Student's ratio is about 0.25 G^2 / n.)
-        """
-        if found.terms >= found.needed:
-            return ""
-        return (
-            f"too skewed to say: by how rewards are skewed, with their weights, a normal interval needs "
-            f"{found.needed:,.0f} rows, got {found.terms:,}; give the range of rewards, if known"
-        )
-
     def when(self, kind: str, proven: bool) -> str:
         """When an interval of this kind covers as surely as it says."""
         if kind == "normal":
@@ -363,6 +344,26 @@ def count_events(rewards: Floats, weights: Floats, kind: str) -> tuple[float, st
         return events, f"too few rows to say: {seen:,} rewards count{worth}; it takes {least}"
     rare = f"{seen:,} of the {rewards.size:,} rewards that count differ from {common:g}{worth}"
     return events, f"too few events to say: {rare}; it takes {least}"
+
+
+def too_skewed(rewards: Floats, events: float) -> str:
+    """Why the normal interval of rewards that count as so many events may miss far more often than it says.
+
+    Hill's estimate of the tail is the mean logarithm of how much further from the mean the k largest are than
+    the next one, with k = sqrt(events); it has the standard error 1 / sqrt(k) of itself. Two of them above it
+    there must still be a variance. The sample skewness is no such screen: it is small where the largest
+    values happen to be missing, and these are the logs whose interval lies too low.
+    """
+    k = ceil(sqrt(events))
+    furthest = np.sort(np.abs(rewards - rewards.mean()))[-k - 1 :]
+    tail, most = float(np.log(furthest[1:] / furthest[0]).mean()), LARGEST_TAIL / (1 + 2 / sqrt(k))
+    if tail <= most:
+        return ""
+    return (
+        f"too skewed to say: the {k:,} rewards furthest from their mean are {exp(tail):.3g} times as far as "
+        f"the next one (geometric mean), and a normal interval bears {exp(most):.3g}; give the range of "
+        "rewards, if known"
+    )
 
 
 def kish(weights: Floats) -> float:

@@ -111,7 +111,12 @@ def kind_of(preview: Preview) -> str:
 
 
 def trust_text(preview: Preview) -> str:
-    """How often such previews were right, where the truth is known."""
+    """How often such previews were right, where the truth is known, and what speaks against this one."""
+    return "; ".join(filter(None, (preview.contradiction, compared_text(preview))))
+
+
+def compared_text(preview: Preview) -> str:
+    """How often such previews were right."""
     if preview.worlds < FEW:
         return f"with fewer than {FEW} worlds nothing was compared with a known truth: take more (--worlds)"
     kind = kind_of(preview)

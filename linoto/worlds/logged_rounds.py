@@ -198,6 +198,18 @@ def item_weights(practice: PracticeInLog, recipe: Recipe) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
+def plays_shares(practice: PracticeInLog | None, recipe: Recipe, moments: Moments) -> bool:
+    """Whether practice plays every item in its share of the log, whoever asks.
+
+    Then no feature chose what was played, and nothing else that a round shows.
+    """
+    place = recipe.slices.get((recipe.item,))
+    if not isinstance(practice, Mapping) or place is None or moments.count == 0:
+        return False
+    shares = moments.gram.diagonal()[place] / moments.count
+    return bool((shares > 0).all() and np.allclose(item_weights(practice, recipe), shares, rtol=0, atol=1e-6))
+
+
 def actions_of(recipe: Recipe, factors: Mapping[str, Floats], items: Ints) -> Floats:
     """(k, d) these items in a context of which the features are known."""
     own = {name: matrix[items] for name, matrix in recipe.item_matrices.items()}

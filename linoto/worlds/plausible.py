@@ -35,6 +35,7 @@ from linoto.worlds.logged_rounds import (
     PracticeInLog,
     RowsOfLog,
     draw_parameters,
+    plays_shares,
     rounds_of_moments,
     rounds_of_rows,
 )
@@ -108,6 +109,7 @@ class LogOfArms:
     log: Offline  # what `simulate` starts a policy from
     metrics: tuple[PlausibleMetric, ...] = ()
     rounds_from = ""  # where contexts come from, in words: there are none
+    by_shares = False  # practice is the log's mixture, whatever was known of the arms when it was chosen
     usual_choice: ClassVar[LoggedArms] = "good"  # no chance of a row tells why some arms were never tried
 
     @property
@@ -205,6 +207,7 @@ class LogOfRounds:
     rounds: LoggedRounds
     of_rows: bool  # they are rows of the log; else only its sums are left
     randomised: bool = False  # every item was played, at random
+    by_shares: bool = False  # as practice does that plays the log's own shares, whoever asks
     metrics: tuple[PlausibleMetric, ...] = ()
     features_alone = False
 
@@ -385,12 +388,14 @@ def plausible(
             if rows is None
             else rounds_of_rows(rows, practice, rng)
         )
+        by_shares = plays_shares(practice, log.recipe, log.moments)
         return LogOfRounds(
             recipe=log.recipe,
             log=log.moments,
             rounds=found,
             of_rows=rows is not None,
-            randomised=getattr(log, "randomised", False),
+            randomised=getattr(log, "randomised", False) or by_shares,
+            by_shares=by_shares,
             metrics=tuple(
                 PlausibleMetric(
                     rail,

@@ -71,6 +71,18 @@ class Preview:
     least_misfit: float = 0.0  # of the linear model, that the log could have shown; 0: nothing rests on it
     unguarded: tuple[GridPoint, ...] = ()  # the same policy without its guardrails, where it has some
     delay: int = 0  # rounds after which a reward, and values of guardrails, are known
+    by_shares: bool = False  # practice plays the log's own shares, whoever asks
+
+    @property
+    def contradiction(self) -> str:
+        """How the choice of what was played contradicts practice, if it does."""
+        if not self.by_shares or self.logged_arms == "random":
+            return ""
+        return (
+            f"practice plays the shares of the log, whoever asks, which contradicts logged_arms "
+            f"{self.logged_arms!r}: there somebody chose for each round, and practice earns less here than "
+            "the log did; say random, or leave it out"
+        )
 
     @property
     def baseline(self) -> str:
@@ -169,6 +181,8 @@ class Preview:
         }
         if self.delay:
             data["delay"] = self.delay
+        if self.contradiction:
+            data["contradiction"] = self.contradiction
         if self.points[0].metrics:
             names = [metric.guardrail.name for metric in self.points[0].metrics]
             data["metrics"] = {name: self.metric_table(name) for name in names}
@@ -308,8 +322,9 @@ def preview(
 
     `logged_arms` says how the logged arms were chosen, which no log tells: because somebody believed that
     they are "good", so that untried ones are worse on average (the default); at "random" (the default where
-    rounds differ and rows state their chances); or as the "best" of all, so that no untried one is better
-    than the worst of them: that is played too (`no_better`, None where every arm was tried).
+    rounds differ and rows state their chances, or `practice` plays every item in its share of the log); or
+    as the "best" of all, so that no untried one is better than the worst of them: that is played too
+    (`no_better`, None where every arm was tried).
 
     With `drift`, the means wander after the log, by so much until the end of the horizon (a standard
     deviation). Losses and gains are then against current practice: what the log's arms earn *now*, in the
@@ -402,6 +417,7 @@ def play_grid(
         unguarded=tuple(point.part(slice(asked.worlds)) for point in unguarded),
         no_better=tuple(point.part(slice(asked.worlds, None)) for point in points) if two else None,
         delay=delay,
+        by_shares=known.by_shares,
     )
 
 

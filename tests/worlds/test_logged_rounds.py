@@ -12,8 +12,9 @@ import pytest
 
 import linoto
 from linoto import Category, Confidence, Moments, Numeric, Offline, Recipe
+from linoto.pages.preview import answers, trust_text
 from linoto.worlds.logged_rounds import LoggedRounds, draw_parameters, rounds_of_moments, rounds_of_rows
-from linoto.worlds.plausible import plausible
+from linoto.worlds.plausible import Drawing, plausible
 from linoto.worlds.posterior import Choice, draw_means
 from linoto.worlds.preview import usual_grid, value_for
 from linoto.worlds.reward_laws import measure_law
@@ -22,6 +23,7 @@ AGE = Numeric(name="age", mean=40.0, scale=10.0)
 COUNTRY = Category(name="country", levels=("DE", "NO"))
 RECIPE = Recipe(items=("A", "B", "C"), context=(AGE, COUNTRY), crosses=(("item", "age"), ("item", "country")))
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
+GATED = linoto.Gated(gate=linoto.Control(budget=20.0), confidence=CLICKS)
 
 
 def logged(n: int = 400, seed: int = 0) -> tuple[Any, Any]:
@@ -175,6 +177,12 @@ def test_a_log_with_contexts_is_previewed_by_the_same_function() -> None:
     assert one.earned == pytest.approx(150 * logged()[0].moments.reference)
 
 
+def test_the_best_of_every_round_is_said_to_need_more_than_features() -> None:
+    """Arms have effects of their own in every round: no policy can know them, and the best of them count."""
+    said = str(answers(shown(grid=[40.0])))
+    assert "knowing the best arm of every round, by more than features show, would gain" in said
+
+
 def test_nothing_is_gained_where_no_arm_is_better_than_what_was_played() -> None:
     """In means, against practice in the same rounds: never, in any world."""
     found = shown(logged_arms="best", grid=[40.0])
@@ -307,6 +315,61 @@ def test_what_was_played_is_random_where_every_row_states_its_chance(
     for known in (log, linoto.load(log.save(tmp_path / "log.npz"))):
         assert plausible(known, None).usual_choice == chosen
     assert plausible(read(table, **columns), None).usual_choice == "good"
+
+
+@pytest.mark.parametrize(
+    "practice, chosen",
+    [
+        (None, "good"),
+        ({"A": 1.0}, "good"),
+        ({"A": 2.0, "B": 1.0, "C": 1.0}, "good"),  # not its shares
+        ("shares", "random"),
+    ],
+    ids=["what was played", "an item", "others", "shares"],
+)
+def test_what_was_played_is_random_where_practice_plays_the_shares_of_the_log(
+    practice: Any, chosen: str
+) -> None:
+    """By rows and by sums: then no feature chose what was played, and there is no second kind of worlds."""
+    log, rows = logged()
+    counts = np.bincount(rows.arms, minlength=3)
+    if practice == "shares":
+        practice = dict(zip(RECIPE.items, (7 * counts).tolist(), strict=True))
+    for at_hand in (None, rows):
+        known = plausible(log, None, rows=at_hand, practice=practice)
+        assert known.usual_choice == chosen and known.has_untried == (chosen == "good")
+
+
+def test_an_item_that_was_never_played_was_left_out_by_somebody() -> None:
+    log, rows = logged()
+    recipe = Recipe(items=("A", "B", "C", "D"), context=(AGE, COUNTRY))
+    played = [
+        recipe.transform({name: column[i] for name, column in rows.context.items()}, [recipe.items[arm]])[0]
+        for i, arm in enumerate(rows.arms.tolist())
+    ]
+    log = SimpleNamespace(contexts=True, recipe=recipe, moments=Moments.from_rows(played, np.zeros(400)))
+    shares = dict(zip("ABCD", np.bincount(rows.arms, minlength=4).tolist(), strict=True))
+    assert plausible(log, None, practice=shares).usual_choice == "good"
+
+
+def test_practice_by_shares_earns_what_the_log_did_and_contradicts_a_choice() -> None:
+    """Where what was played is taken for good, other arms are drawn worse, and practice draws them."""
+    log, rows = logged(n=4000)
+    shares = dict(zip(RECIPE.items, np.bincount(rows.arms, minlength=3).tolist(), strict=True))
+    facts: dict[str, Any] = {"rows": rows, "practice": shares}
+    known = plausible(log, None, **facts)
+    earned, average = {}, log.moments.reward_sum / log.moments.count
+    for how in ("good", "random"):
+        drawn = known.draw(known.law(CLICKS), Drawing(worlds=30, horizon=100, logged_arms=how))
+        pools = [world.pool for world in drawn.worlds]
+        earned[how] = float(np.mean([pool.weights @ pool.means / pool.ends.size for pool in pools]))
+    assert earned["good"] < 0.85 * average and abs(earned["random"] - average) < 0.1 * average
+    played = {"grid": [40.0], "horizon": 100, "worlds": 2, "policy": GATED}
+    found = linoto.preview(log, **facts, **played)
+    assert found.logged_arms == "random" and not found.contradiction
+    said = linoto.preview(log, **facts, **played, logged_arms="good")
+    assert "which contradicts logged_arms 'good'" in trust_text(said)
+    assert said.to_dict()["contradiction"] == said.contradiction
 
 
 def test_an_audit_does_not_save_chances_that_do_not_fit(tmp_path: Path) -> None:
