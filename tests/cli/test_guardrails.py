@@ -258,7 +258,7 @@ def test_a_budget_too_small_to_learn_is_named_by_preview_and_create(
     assert run("audit", log, *LOG, *small, "--save", stats) == 0
     capsys.readouterr()
     for worlds, told in (("1", "What would help:"), ("10", "More can be learned with")):
-        words = [log, *LOG, *small, "--budget-grid", "40", "--horizon", "300", "--worlds", worlds]
+        words = [log, *LOG, *small, "--budget-grid", "20", "--horizon", "300", "--worlds", worlds]
         assert run("preview", *words, "--out", tmp_path / "preview.html") == 0
         text = " ".join(capsys.readouterr().out.split())
         assert f"{told} a budget of 6.12 or more for the guardrail complaint (or a small rate): a" in text
