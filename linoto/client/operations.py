@@ -481,9 +481,12 @@ def float_of(value: Any) -> float:
         return nan
 
 
+BOOLS = ("bool", "bool_")  # Python's and NumPy's, which a client does without
+
+
 def as_value(name: str, value: Any) -> float:
-    """A value of a guardrail as JSON can say it."""
-    number = float_of(value)
+    """A value of a guardrail as JSON can say it, which has no number for True."""
+    number = nan if type(value).__name__ in BOOLS else float_of(value)
     if not isfinite(number):
         raise ValueError(f"metrics must have a finite number for {name}, got {value!r}")
     return number

@@ -153,10 +153,10 @@ def test_values_of_guardrails_go_with_the_reward_or_after_it(
         client.reward(loop, ids[1])
     with pytest.raises(ValueError, match=r"metrics must be values by their names, got \[1\]"):
         client.reward(loop, ids[1], 1.0, metrics=cast(Any, [1]))
-    for odd, shown in ((float("nan"), "nan"), ("1", "'1'"), (b"1", "b'1'"), (None, "None")):
+    for odd, shown in ((float("nan"), "nan"), ("1", "'1'"), (b"1", "b'1'"), (True, "True"), (None, "None")):
         with pytest.raises(ValueError, match=f"must have a finite number for complaints, got {shown}"):
             client.reward(loop, ids[1], 1.0, metrics=cast(Any, {"complaints": odd}))
-    assert client.reward_by_key(loop, "k1", 0.0, metrics={"complaints": True}).status == "applied"
+    assert client.reward_by_key(loop, "k1", 0.0, metrics={"complaints": 1}).status == "applied"
     assert client.reward_by_key(loop, "k1", metrics={"margin": 0.0}).status == "applied"
     many = [
         (ids[2], 1.0, {"margin": 1.0}),
