@@ -140,7 +140,7 @@ class Guardrail:
     def turned(self, value: Any) -> float:
         """A value as the books have it, more being better; refuses one outside of the range."""
         if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
-            raise ValueError(f"{self.name} must be a number, got {value!r}")  # as over HTTP: 0 of what?
+            raise ValueError(f"{self.name} must be a number, got {value!r}")  # as over HTTP
         number, (low, high) = as_reward(value, self.name), self.reward_range
         nearest = min(max(number, low), high)
         if abs(number - nearest) > 1e-15 * (abs(low) + abs(high)):  # as of rewards: 0.1 + 0.2 is above 0.3

@@ -127,7 +127,7 @@ def test_practice_may_be_weights_by_name() -> None:
 def test_whether_somebody_clicked_is_a_reward_and_no_value_of_a_metric(clicked: Any) -> None:
     agent = agent_of(guardrails=[COMPLAINTS])
     decision = agent.decide()
-    with pytest.raises(ValueError, match="^complaints must be a number, got "):
+    with pytest.raises(ValueError, match=r"^complaints must be a number, got "):
         agent.update(decision, 1.0, metrics={"complaints": clicked})
     agent.update(decision, clicked, metrics={"complaints": 0.0})
     assert agent.rewards == 1
