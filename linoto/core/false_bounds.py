@@ -41,6 +41,10 @@ class FalseBoundError(ValueError):
             f"bound must be at least {exact(self.least)} for this log, got {exact(bound)}: {why}"
         )
 
+    def __reduce__(self) -> tuple[type[FalseBoundError], tuple[float, float, str]]:
+        """An experiment in another process may be what is refused."""
+        return FalseBoundError, (self.least, self.bound, self.why)
+
 
 @contextmanager
 def naming_enough(start: Callable[[float], object]) -> Iterator[None]:

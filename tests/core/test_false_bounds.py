@@ -193,3 +193,9 @@ def test_what_an_older_version_took_is_started_as_it_was() -> None:
 
 def test_no_log_contradicts_nothing() -> None:
     assert least_possible(np.zeros((3, 3)), np.zeros(3), assumed(1e-3)) == 0.0
+
+
+def test_a_refusal_comes_out_of_another_process_as_it_was() -> None:
+    refusal = FalseBoundError(1.23456, 0.5, "no shorter parameter explains its rewards")
+    again = pickle.loads(pickle.dumps(refusal))
+    assert (str(again), again.least, again.bound) == (str(refusal), refusal.least, refusal.bound)
