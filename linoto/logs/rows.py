@@ -107,7 +107,7 @@ class Rows:
             arms=self.arms[chosen],
             rewards=self.rewards[chosen],
             propensities=None if self.propensities is None else np.asarray(self.propensities)[chosen],
-            ids=None if self.ids is None else np.asarray(self.ids)[chosen],
+            ids=None if self.ids is None else as_texts(self.ids)[chosen],
             context={name: values[chosen] for name, values in self.context.items()},
             candidates=None if self.candidates is None else self.candidates[chosen],
             metrics={name: np.asarray(values)[chosen] for name, values in self.metrics.items()},
@@ -235,7 +235,7 @@ class WarmStart:
 
 def hashed(ids: Ids) -> npt.NDArray[np.uint64]:
     """(n,) 64 bits of each id, the same on every machine."""
-    digests = b"".join(blake2b(text_of(row).encode(), digest_size=8).digest() for row in ids)
+    digests = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in as_texts(ids).tolist())
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
@@ -257,7 +257,7 @@ def split(rows: Rows, *, share: float = 0.5, by: Literal["id", "order"] = "id") 
     if by == "order":
         first = np.arange(len(rows)) < round(share * len(rows))
     else:
-        first = hashed(np.asarray(known.ids)) < share * 2.0**64
+        first = hashed(np.asanyarray(known.ids)) < share * 2.0**64
     if first.all() or not first.any():
         raise ValueError(f"rows must fill both parts, got {len(rows)} for a share of {exact(share)}")
     return known.take(first), known.take(~first)
@@ -326,9 +326,18 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def as_ids(value: Ids, n: int) -> npt.NDArray[Any]:
+class Texts(np.ndarray[tuple[int], np.dtype[Any]]):
+    """Ids that are texts already, and so is what is taken of them: to write them again takes seconds."""
+
+
+def as_texts(ids: Ids) -> Texts:
+    """(n,) of each id, the text by which it is known."""
+    return ids if isinstance(ids, Texts) else np.asarray([text_of(row) for row in ids]).view(Texts)
+
+
+def as_ids(value: Ids, n: int) -> Texts:
     """(n,) texts that all differ."""
-    ids = np.asarray([text_of(row) for row in value])
+    ids = as_texts(value)
     check_length("ids", ids, n)
     values, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,16 @@ def test_an_id_of_a_row_is_the_same_in_every_type() -> None:
         assert known.shares(ids).all()
         table = pa.table({"arm": ["a", "b"], "r": [1.0, 2.0], "row": pa.array(list(ids))})
         assert known.shares(read_rows(table, **COLUMNS, arms=ARMS, id="row").ids).all()  # type: ignore[arg-type]
+
+
+def test_ids_stay_the_texts_that_they_are_and_a_row_taken_twice_is_refused() -> None:
+    rows = Rows(arms=[0, 1, 0], rewards=[0.0, 1.0, 2.0], k=2, ids=[17.0, "18.0", True])  # type: ignore[arg-type]
+    part = rows.take(np.array([2, 0]))
+    assert list(part.ids) == ["true", "17"]  # type: ignore[arg-type]
+    again = pickle.loads(pickle.dumps(part))
+    assert again.fingerprint.shares(rows.ids).tolist() == [True, False, True]
+    with pytest.raises(ValueError, match="ids must differ from row to row, got '17' twice"):
+        rows.take(np.array([0, 0]))
 
 
 def test_rows_come_in_their_order_from_many_row_groups(tmp_path: Path) -> None:
