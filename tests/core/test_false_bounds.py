@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from math import inf
 from typing import Any
