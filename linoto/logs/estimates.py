@@ -25,6 +25,7 @@ from linoto.logs.targets import Target, as_probabilities, needed_propensities, o
 
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")
 LEAST_EVENTS = 10  # below it an interval that holds is still too wide to act on
+CANNOT_TELL = "cannot tell"
 LARGEST_TAIL = 0.5  # of Hill: from it on rewards have no variance, and no number of rows makes a mean normal
 LEAST_EVENTS_NORMAL = 100  # below it a normal interval may miss far too often
 ALL_CERTAIN = (
@@ -69,6 +70,7 @@ class Found(NamedTuple):
     low: float
     high: float
     kind: str
+    contradicts: str = ""  # how it contradicts the range of rewards, if it does
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +163,7 @@ class Weighted:
         weights = of_logged(probabilities, rows) / propensities
         if not weights.any():
             raise ValueError(
-                f"rows must show at least one arm that the target plays, got none: {seen_in(rows)}"
+                f"rows must show at least one arm that the target plays there, got none: {seen_in(rows)}"
             )
         least = least_propensities(rows, propensities)
         most = probabilities if probabilities.ndim == 1 else probabilities.max(axis=0)
@@ -254,11 +256,16 @@ class Weighted:
     def with_unknown(self, found: Found, low: float, high: float, known: float = 1.0) -> Found:
         """The interval of all arms from that of the known ones, if others earn between low and high.
 
-        A range that bounds every reward bounds their mean, whatever a few heavy weights say.
+        A range that bounds every reward bounds their mean, whatever a few heavy weights say. An interval
+        without a value of the range says nothing: chance, propensities or the range itself are to blame.
         """
         if found.kind == "normal":
             return found
         ends = (known * found.low + self.unknown * low, known * found.high + self.unknown * high)
+        least, most = self.limits if self.bounded else (-inf, inf)
+        if ends[0] > most or ends[1] < least:
+            said = f"its interval, [{ends[0]:.4g}, {ends[1]:.4g}], is beyond the range of rewards"
+            return Found(least, most, found.kind, f"{said}, [{least:g}, {most:g}]")
         return Found(self.within(ends[0]), self.within(ends[1]), found.kind)
 
     def within(self, mean: float) -> float:
@@ -285,6 +292,8 @@ class Weighted:
         shares = w[counting] if kept is None else np.ones(int(kept.sum()))
         rewards = self.rows.rewards[counting]
         events, reason = count_events(rewards, shares, found.kind)
+        if found.contradicts:
+            reason = f"{CANNOT_TELL}: {found.contradicts}"
         reason = reason or self.too_wide(value, found)
         if not reason and found.kind == "normal":
             reason = too_skewed(rewards, events)

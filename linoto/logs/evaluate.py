@@ -26,8 +26,8 @@ from linoto.core.guardrail import Guardrail
 from linoto.core.intervals import Limits, betting_interval
 from linoto.core.learnt import LearntPolicy
 from linoto.core.validation import check_choice, check_count, check_seed, exact
+from linoto.logs.estimates import CANNOT_TELL, Found, Weighted
 from linoto.logs.estimates import Estimate as Estimate
-from linoto.logs.estimates import Found, Weighted
 from linoto.logs.estimates import Interval as Interval
 from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
 from linoto.logs.learning import learn_policy
@@ -48,7 +48,6 @@ from linoto.logs.targets import (
 )
 
 METHODS = ("replay", "ips", "snips", "dr")
-CANNOT_TELL = "cannot tell"
 ODD = "the propensities do not fit these rows"
 BY_PLAY = "which values are missing depends on what was played"
 
@@ -252,9 +251,10 @@ def evaluate(
     """What a target would have earned per round, by several methods in the order asked for.
 
     The target is an arm by its number or its name, weights of arms by name, probabilities (k,) or (n, k), a
-    function of a context and the arms on offer that returns an arm or weights, a running agent, asked as it
-    is, without learning, a policy that learns as it plays, what `learn_policy` learnt from other rows, or a
-    way to learn: "greedy", "doubly robust" or "pessimistic". Without `methods` all are taken that the target
+    function of a context and the arms on offer that returns an arm or weights, a running agent, of which a
+    copy is asked in every row, with draws and coins by `seed`, and does not learn, a policy that learns as it
+    plays, what `learn_policy` learnt from other rows, or a way to learn: "greedy", "doubly robust" or
+    "pessimistic". Without `methods` all are taken that the target
     can have: of a policy that learns as it plays that is replay.
 
     A way to learn plays in each of so many blocks (`folds`) what is learnt from all earlier ones: greedy, the
@@ -267,8 +267,8 @@ def evaluate(
     whose `metric` is its name, from the rows that have a value. Those of `guardrails`, or of the policy's
     own, have intervals by their ranges. A policy with guardrails is told the values of the rows it plays.
 
-    With contexts, a policy that plays what is done today needs that said as `practice`, weights of arms by
-    name: rows say how likely what they played was, and not what would be played in their place.
+    With contexts, a policy or an agent that plays what is done today needs that said as `practice`, weights
+    of arms by name: rows say how likely what they played was, and not what would be played in their place.
     """
     if not isinstance(rows, Rows):
         raise ValueError(f"rows must be a linoto.Rows, as read_rows returns, got {type(rows).__name__}")
@@ -285,9 +285,12 @@ def evaluate(
             *(rows, target, methods or METHODS[:1], actions, warm_start),
             *(seed, interval, intervals, learnt, practice),
         )
-    if practice is not None:
-        raise ValueError(f"practice must be None for a target that does not learn, got {practice!r}")
-    target = as_probabilities(target, rows, "an evaluation")
+    if practice is not None and not isinstance(target, Agent):
+        raise ValueError(
+            f"practice must be None for a target that does not learn or decide, got {practice!r}"
+        )
+    check_seed(seed)
+    target = as_probabilities(target, rows, "an evaluation", practice=practice, seed=seed)
     shared: dict[str, Any] = {"warm_start": warm_start, "interval": interval}
     calls: dict[str, Callable[[], Estimate]] = {
         "replay": lambda: replay(rows, target, actions=actions, seed=seed, **shared),

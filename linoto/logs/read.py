@@ -83,6 +83,14 @@ class Log:
     guardrails: tuple[Guardrail, ...] = ()  # metrics besides the reward, with practice's mean
     metrics: Mapping[str, Log] = field(default_factory=dict)  # the log of each, in the reward's place
 
+    def __repr__(self) -> str:
+        contexts = "" if self.contexts is None else f", contexts of {len(self.features.labels)} features"
+        low, high = self.extent
+        return (
+            f"<log of {self.offline.total:,} rows: {len(self.arms.names)} arms{contexts}, rewards from "
+            f"{low:g} to {high:g} with a mean of {self.offline.reference:.4g}>"
+        )
+
     @property
     def offline(self) -> Offline:
         """The whole log by arm alone, as policies of fixed arms take it."""

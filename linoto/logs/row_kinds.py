@@ -31,11 +31,11 @@ class RowsOfArms:
     practice: Practice = None  # what is done today, where a policy needs to know
 
     def check_practice(self) -> None:
-        """Refuse practice where the warm start is what it is."""
+        """Refuse practice that is not what rows of this kind need."""
         if self.practice is not None:
             raise ValueError(
-                f"practice must be None for rows without contexts, got {self.practice!r}: the rows of the "
-                "warm start are what is done today"
+                f"practice must be None for rows without contexts, got {self.practice!r}: the log of the "
+                "start is what is done today"
             )
 
     @property
@@ -62,7 +62,15 @@ class RowsOfArms:
     def ask(self, agent: Agent, row: int) -> tuple[Any, int]:
         """What an agent wants to play in a row, as it says it and as an arm."""
         choice = self.choice(agent, row)
-        return choice, as_arm(getattr(choice, "arm", choice), self.rows.k, "the arm of target")
+        return choice, self.place(choice)
+
+    def place(self, choice: Any) -> int:
+        """Which arm that is."""
+        return as_arm(getattr(choice, "arm", choice), self.rows.k, "the arm of target")
+
+    def question(self, row: int) -> dict[str, Any]:
+        """What a row asks."""
+        return {} if self.rows.candidates is None else {"allowed": np.flatnonzero(self.rows.candidates[row])}
 
     def played(self, agent: Agent, row: int, choice: Any) -> Any:
         """The same for a row that is kept: what is to be told of it."""
@@ -70,11 +78,11 @@ class RowsOfArms:
 
     def choice(self, agent: Agent, row: int) -> Any:
         """What it answers where the arms on offer are those of the row."""
-        if self.rows.candidates is None:
-            return agent.decide() if hasattr(agent, "decide") else agent.select()
-        if not hasattr(agent, "decide"):
+        if hasattr(agent, "decide"):
+            return agent.decide(**self.question(row))
+        if self.rows.candidates is not None:
             raise ValueError(f"target must decide among the arms on offer, got {agent!r}, which only selects")
-        return agent.decide(np.flatnonzero(self.rows.candidates[row]))
+        return agent.select()
 
     def expected(self, parts: Sequence[Ints], used: Sequence[Sequence[int]], ridge: float) -> list[Floats]:
         """What a model of the parts in use expects in each part: (k,) means, shrunk by one row."""
@@ -98,6 +106,11 @@ class RowsInContexts(RowsOfArms):
 
     varies = True
 
+    def check_practice(self) -> None:
+        for name in self.practice or ():
+            if name not in (self.rows.names or ()):
+                raise ValueError(f"practice must be weights of the arms of the rows, got {name!r}")
+
     def start(self, policy: Policy, actions: Actions, warm_start: Warm, rng: np.random.Generator) -> Any:
         if not starts_without_arms(policy):
             raise ValueError(f"policy must be one for contexts to be replayed in them, got {policy!r}")
@@ -106,9 +119,7 @@ class RowsInContexts(RowsOfArms):
         moments = None if warm_start is None else warm_start.moments(np.arange(len(warm_start)))
         start: Any = policy.start
         agent = start(offline=moments, features=self.rows.recipe, rng=rng)
-        for name in self.practice or ():
-            if name not in (self.rows.names or ()):
-                raise ValueError(f"practice must be weights of the arms of the rows, got {name!r}")
+        self.check_practice()
         if agent.needs_practice and self.practice is None:
             raise ValueError(
                 "practice must be given to replay a policy that plays it, got None: rows say how likely what "
@@ -144,7 +155,10 @@ class RowsInContexts(RowsOfArms):
             choice = agent.driver.peek(None, agent.driver.question(**asked))
         else:
             choice = agent.decide(**asked)
-        return choice, self.rows.known_recipe.item_places[str(choice.name)]
+        return choice, self.place(choice)
+
+    def place(self, choice: Any) -> int:
+        return self.rows.known_recipe.item_places[str(choice.name)]
 
     def played(self, agent: Agent, row: int, choice: Any) -> Any:
         asked = self.question(row)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
+from linoto.core.coins import KEY_BYTES, KeyedCoins
 from linoto.core.hints import nearest
 from linoto.core.learnt import LearntPolicy
 from linoto.core.validation import as_arm, as_floats
-from linoto.logs.row_kinds import kind_of
+from linoto.logs.row_kinds import Practice, kind_of
 from linoto.logs.rows import Rows, check_others
 
 GREEDY, DOUBLY_ROBUST, PESSIMISTIC = "greedy", "doubly robust", "pessimistic"
@@ -32,8 +35,13 @@ def is_learnt(target: Target) -> bool:
     return isinstance(target, str) and target in (GREEDY, *LEARNING)
 
 
-def as_probabilities(target: Target, rows: Rows, method: str) -> Floats:
-    """(k,) or (n, k) the probabilities with which a target plays each arm; 0 for those not on offer."""
+def as_probabilities(
+    target: Target, rows: Rows, method: str, *, practice: Practice = None, seed: int = 0
+) -> Floats:
+    """(k,) or (n, k) the probabilities with which a target plays each arm; 0 for those not on offer.
+
+    A running agent may need `practice`, and draws by `seed`.
+    """
     if is_policy(target):
         raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
     check_not_taught_by(rows, target)
@@ -43,6 +51,8 @@ def as_probabilities(target: Target, rows: Rows, method: str) -> Floats:
         found = choices_of(target, rows)
     elif isinstance(target, str | Mapping):
         found = weights_of(target, rows)
+    elif isinstance(target, Agent):
+        found = decided_by(target, rows, practice, np.random.default_rng(seed))
     elif callable(target) or hasattr(target, "decide"):
         found = np.array([answer_in(row, target, rows) for row in range(len(rows))])
     else:
@@ -117,6 +127,27 @@ def answer_in(row: int, target: Any, rows: Rows) -> Floats:
             f"target must answer an arm, weights by name, or {rows.k} weights, got {weights.size}"
         )
     return weights
+
+
+def decided_by(agent: Agent, rows: Rows, practice: Practice, rng: np.random.Generator) -> Floats:
+    """(n, k) 1 for what a copy of a running agent would decide in each row, with draws and a coin of its own.
+
+    The agent goes on as if nobody had asked, and nobody is shown what it has drawn for its next round.
+    """
+    if agent.driver.coin_is_thrown:
+        raise ValueError(
+            "target must be between two rounds, got an agent whose round is decided: commit its decision "
+            "first"
+        )
+    asking, asked = kind_of(rows, practice), deepcopy(agent)
+    asking.check_practice()
+    found = np.zeros((len(rows), rows.k))
+    for row in range(len(rows)):
+        asked.use_draws(rng)
+        asked.use_coins(KeyedCoins(rng.bytes(KEY_BYTES)))
+        choice = asked.driver.peek(None, asked.driver.question(**asking.question(row)))
+        found[row, asking.place(choice)] = 1.0
+    return found
 
 
 def per_arm(name: str, value: npt.ArrayLike, rows: Rows) -> Floats:

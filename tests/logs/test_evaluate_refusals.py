@@ -28,6 +28,25 @@ def test_wrong_propensities_are_given_away_by_their_weights() -> None:
     assert not any(found.weights_fit for found in evaluate(wrong, TARGET))
 
 
+def test_an_interval_beyond_the_range_of_rewards_says_nothing() -> None:
+    """Prices from 90 to 110 of an arm that was drawn in three tenths of rows, and is said to be in a fourth."""
+    rng = np.random.default_rng(0)
+    arms = (rng.random(20_000) > 0.3).astype(int)
+    rows = Rows(
+        arms=arms, rewards=rng.uniform(90, 110, arms.size), k=2, propensities=np.array([0.25, 0.75])[arms]
+    )
+    found = evaluate(rows, 0, methods=["ips"], interval=Interval(reward_range=(90, 110)))[0]
+    assert (found.low, found.high, found.enough) == (90, 110, False)
+    assert found.reason.startswith("cannot tell: its interval, [")
+    assert found.reason.endswith("], is beyond the range of rewards, [90, 110]")
+
+
+def test_a_target_that_plays_elsewhere_what_a_row_shows_is_refused() -> None:
+    rows = Rows(arms=[0, 1] * 20, rewards=[1.0, 0.0] * 20, k=2, propensities="uniform")
+    with pytest.raises(ValueError, match="rows must show at least one arm that the target plays there"):
+        ips(rows, np.array([[0.0, 1.0], [1.0, 0.0]] * 20))
+
+
 def test_a_target_on_arms_that_no_row_shows_says_so() -> None:
     rows = Rows(arms=[0, 1, 0, 1], rewards=[0.0, 1.0, 1.0, 0.0], k=3, propensities=[0.5] * 4)
     assert ips(rows, [0.2, 0.2, 0.6]).unseen == pytest.approx(0.6)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from helpers.loop_in_memory import close, decide, fresh, play
+from helpers.loops import decide as store_decide
+from helpers.loops import digests
+from helpers.loops import reward as store_reward
+from helpers.service_process import FakeClock, opened, spec_of
 
 import linoto
 from linoto.service.loops.detector import MOST_BLOCKS, TILTS, Block, Claim, Detector
 from linoto.service.loops.events import SettingsChanged
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.spec import LogStatistics
+from linoto.service.loops.spec import VERSION, LogStatistics
+from linoto.service.maintenance import check
 
 UNIT = (0.0, 1.0)
 CLAIMS = {
@@ -49,6 +56,40 @@ def test_false_alarms_come_no_sooner_than_stated(kind: str, mean: float) -> None
     rng = np.random.default_rng(0)
     runs = [first_alarm(rewards_at(rng, kind, mean, 150), CLAIMS[kind], 30.0) for _ in range(60)]
     assert np.mean(runs) >= 30.0
+
+
+RANGES = [(0.0, 1.0), (0.0, 10.0), (-180.0, 60.0), (1.0, 5.0), (-1e6, -9e5), (0.0, 0.1), (0.0, 500.0)]
+
+
+@pytest.mark.parametrize("limits", RANGES)
+@pytest.mark.few(len(RANGES))
+def test_units_and_zero_of_rewards_change_no_evidence(limits: tuple[float, float]) -> None:
+    low, high = limits
+    scaled = [low + (high - low) * x for x in (0.4, 0.6)]
+    claim = Claim.about((scaled[0], scaled[1]), limits, None, 0.5)
+    plain = Claim.about((0.4, 0.6), UNIT, None, 0.5)
+    detectors = Detector(), Detector()
+    for number, x in enumerate(np.random.default_rng(3).random(40).tolist(), 1):
+        for detector, reward in zip(detectors, (x, low + (high - low) * x), strict=True):
+            detector.add_play(number, True)
+            detector.add_reward(number, True, (reward, reward))
+    found, wanted = detectors[0].evidence(plain), detectors[1].evidence(claim)
+    assert found == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("limits", RANGES)
+@pytest.mark.few(len(RANGES))
+def test_what_one_reward_says_against_a_true_claim_is_at_most_1_on_average(
+    limits: tuple[float, float],
+) -> None:
+    """Of rewards at both ends, whose mean is at the edge of what is claimed: there it is 1 for each tilt."""
+    low, high = limits
+    unit = high - low
+    claim = Claim.about((low + 0.4 * unit, low + 0.6 * unit), limits, None, 0.0)
+    for side, sign, share in ((0, -1.0, 0.4), (1, 1.0, 0.6)):
+        for each, tilt in zip(claim.per_play[side], claim.tilts, strict=True):
+            factors = [np.exp(sign * end * tilt - each) for end in limits]
+            assert (1 - share) * factors[0] + share * factors[1] == pytest.approx(1.0, rel=1e-6)
 
 
 def test_the_detector_is_the_sum_over_starting_times() -> None:
@@ -196,3 +237,47 @@ def test_a_loop_of_an_older_version_is_watched_as_before() -> None:
     for _ in range(50):
         close(old, decide(old).number, 0.0)
     assert old.state.detector == Detector() and old.state.drift.evidence > -1e300
+
+
+def wide_loop(version: int) -> Loop:
+    """A loop of stars from 0 to 10, which an earlier version may have made."""
+    policy = linoto.Gated(
+        explorer=linoto.LinUCB(),
+        gate=linoto.Tolerance(budget=300.0),
+        confidence=linoto.Confidence(noise="bounded", reward_range=(0.0, 10.0), bound=10.0),
+    )
+    log = LogStatistics(pulls=[5000, 5000, 0], reward_sums=[20000.0, 30000.0, 0.0])
+    spec = spec_of(policy, offline=log, holdback=0.5, default_reward=5.0, on_alarm="safe-only")
+    return Loop.fresh("stars", msgspec.structs.replace(spec, version=version))
+
+
+def test_stars_that_earn_what_the_log_did_raise_no_alarm() -> None:
+    """Rewards of 0 and 10 as in the log: the chance of an alarm in 400 plays is below 0.004."""
+    loop, rng = wide_loop(VERSION), np.random.default_rng(0)
+    for _ in range(400):
+        event = decide(loop)
+        close(loop, event.number, 10.0 * float(rng.random() < (0.4, 0.6, 0.5)[event.arm]))
+    assert loop.state.mode == "live" and not loop.state.alarms
+
+
+def test_a_loop_of_an_earlier_version_is_watched_anew_and_replays_as_stored_before(tmp_path: Path) -> None:
+    path, rng = tmp_path / "x.sqlite", np.random.default_rng(0)
+    with opened(path, clock=FakeClock()) as service:
+        loop = wide_loop(6)
+        service.store.write_sync(lambda c: service.loops.create(c, loop))
+        for _ in range(60):
+            made = store_decide(service, "stars")
+            arm = loop.names.index(made.arm)
+            store_reward(
+                service, made.decision_id, 10.0 * float(rng.random() < (0.4, 0.6, 0.5)[arm]), "stars"
+            )
+        assert loop.state.mode == "safe-only" and loop.state.drift.raised  # for no reason
+    with opened(path, clock=FakeClock()) as service:
+        again = service.loops.get("stars")
+        assert again.state.watched_anew and not again.watch.claim.skewed  # type: ignore[union-attr]
+        assert again.state.drift.evidence < 0 and again.state.mode == "safe-only"  # which a person ends
+        assert len(set(digests(service, "stars"))) == 1
+        seq = again.state.seq
+    with opened(path, clock=FakeClock()) as service:  # once is enough
+        assert service.loops.get("stars").state.seq == seq
+    assert all(line.endswith(("ok", "agree")) for line in check(path))

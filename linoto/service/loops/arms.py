@@ -102,9 +102,18 @@ class LoopArms(ABC):
 
     @abstractmethod
     def watch(
-        self, agent: LoopAgent, certificate: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
+        self,
+        agent: LoopAgent,
+        certificate: Certificate,
+        spec: LoopSpec,
+        later: Sequence[ReferenceSince] = (),
+        *,
+        anew: bool = False,
     ) -> Watch:
-        """What the loop is watched for; `later` references are since practice lost arms."""
+        """What the loop is watched for; `later` references are since practice lost arms.
+
+        `anew`: what an earlier version watched for wrongly is watched for as today.
+        """
 
     @abstractmethod
     def redraw_work(self, k: int, d: int) -> int:

@@ -81,7 +81,13 @@ class ContextArms(LoopArms):
         return "" if self.practice is not None else "where practice is not known, which it would play"
 
     def watch(
-        self, agent: LoopAgent, certificate: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
+        self,
+        agent: LoopAgent,
+        certificate: Certificate,
+        spec: LoopSpec,
+        later: Sequence[ReferenceSince] = (),
+        *,
+        anew: bool = False,
     ) -> Watch:
         assert isinstance(agent, Agent)  # `start` refuses any other
         return Watch.over_rounds(agent, certificate, spec)

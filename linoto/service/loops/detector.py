@@ -135,15 +135,25 @@ class Claim:
     tilts: Sequence[float]  # per unit of reward
     limits: tuple[float, float]  # what an open reward can be
     allowances: Pair  # what rounding can add to the log of a product, negative
+    skewed: bool = False  # whether it is not what plays earn: see `about`
 
     @classmethod
     def about(
-        cls, interval: tuple[float, float], limits: tuple[float, float], noise: float | None, rounding: float
+        cls,
+        interval: tuple[float, float],
+        limits: tuple[float, float],
+        noise: float | None,
+        rounding: float,
+        *,
+        as_before: bool = False,
     ) -> Claim:
         """The mean lies in `interval`; rewards in `limits`, or around their means with sub-Gaussian `noise`.
 
         `rounding` is how many plays a stretch of the mixture can lack of its shares. It changes the sum of
         means by at most as much; log (1 - m w) then by at most rounding w / (1 - m w).
+
+        `as_before`: loops up to version 8 divided the ends of a range twice by its width. Where that is not
+        1, false alarms came after some twenty plays, or true ones never.
         """
         (low, high), unit = limits, limits[1] - limits[0]
         if noise is not None:
@@ -159,12 +169,14 @@ class Claim:
             ((high - interval[1]) / unit, high / unit),
         ):
             left = [1 + min(max(mean, 0.0), 1.0) * expm1(-tilt) for tilt in TILTS]
-            per_play.append([log(rest) + end / unit * tilt for rest, tilt in zip(left, TILTS, strict=True)])
+            shift = end / unit if as_before else end
+            per_play.append([log(rest) + shift * tilt for rest, tilt in zip(left, TILTS, strict=True)])
             allowances.append(
                 [rounding * expm1(-tilt) / rest for rest, tilt in zip(left, TILTS, strict=True)]
             )
         tilts = [tilt / unit for tilt in TILTS]  # x is counted from its own end of the range
-        return cls(per_play=per_play, tilts=tilts, limits=limits, allowances=allowances)
+        skewed = as_before and unit != 1.0
+        return cls(per_play=per_play, tilts=tilts, limits=limits, allowances=allowances, skewed=skewed)
 
     def averaged(self, logs: Pair) -> float:
         """log of the average over tilts and both directions."""

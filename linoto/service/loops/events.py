@@ -156,6 +156,10 @@ class LoopKeyed(Struct, tag_field="kind", tag="keyed", frozen=True, omit_default
     epoch: str = ""
 
 
+class WatchBegun(Struct, tag_field="kind", tag="watched", frozen=True):
+    """From here on drift is watched for by the right claim; what an earlier version found is forgotten."""
+
+
 class LoopRestored(Struct, tag_field="kind", tag="restored", frozen=True, omit_defaults=True):
     """A backup took the place of the database: what came after it is lost, and a new epoch begins."""
 
@@ -177,6 +181,7 @@ Event = (
     | ArmsChanged
     | LoopArchived
     | LoopKeyed
+    | WatchBegun
     | LoopRestored
     | DrawnAnew
 )

@@ -100,9 +100,15 @@ class FixedArms(LoopArms):
         return "" if agent.offline.total else "where there is no log, whose mixture it would play"
 
     def watch(
-        self, agent: LoopAgent, certificate: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
+        self,
+        agent: LoopAgent,
+        certificate: Certificate,
+        spec: LoopSpec,
+        later: Sequence[ReferenceSince] = (),
+        *,
+        anew: bool = False,
     ) -> Watch:
-        return Watch.over_arms(agent, certificate, spec, later)
+        return Watch.over_arms(agent, certificate, spec, later, anew=anew)
 
     def redraw_work(self, k: int, d: int) -> int:
         return d * (k + d)

@@ -28,6 +28,7 @@ from linoto.service.loops.events import (
     MetricsRecorded,
     RewardRecorded,
     SettingsChanged,
+    WatchBegun,
 )
 from linoto.service.loops.history import Point
 from linoto.service.loops.keys import LoopKey
@@ -45,6 +46,7 @@ from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.starting import arms_of, start_agent
 from linoto.service.loops.state import (
     Alarm,
+    AlarmState,
     Epoch,
     LoopState,
     MetricBooks,
@@ -169,6 +171,8 @@ class Loop(LoopData):
             state.archived = True
         elif isinstance(event, LoopKeyed):
             self._begin_epoch(event.epoch)
+        elif isinstance(event, WatchBegun):
+            self._begin_watch()
         elif isinstance(event, LoopRestored):
             self._apply_restore(event)
         elif isinstance(event, DrawnAnew):
@@ -195,7 +199,18 @@ class Loop(LoopData):
     def _apply_arms(self, event: ArmsChanged, at: float) -> None:
         change_arms(self, event, at)
         self._know_arms()
-        self.watch = self.arms.watch(self.agent, self.certificate, self.spec, self.state.references)
+        self._watch()
+
+    def _watch(self) -> None:
+        """What it is watched for, after what happened to it."""
+        later, anew = self.state.references, self.state.watched_anew
+        self.watch = self.arms.watch(self.agent, self.certificate, self.spec, later, anew=anew)
+
+    def _begin_watch(self) -> None:
+        """The watch for drift by the right claim, from here on."""
+        self.state.watched_anew, self.state.drift = True, AlarmState()
+        self.state.detector.reset()
+        self._watch()
 
     def _know_arms(self) -> None:
         """The names of all arms there were, and what changes of them did to the promise."""
@@ -309,11 +324,12 @@ class Loop(LoopData):
         self.agent, self.state = agent, msgspec.json.decode(state, type=LoopState)
         self.snapshot_seq = self.state.seq
         self._know_key()
-        if known and not (agent.changes or self.state.arm_changes or self.state.references):
+        changed = agent.changes or self.state.arm_changes or self.state.references
+        if known and not (changed or self.state.watched_anew):
             return
         self.arms.prepare(agent)
         self._know_arms()
-        self.watch = self.arms.watch(agent, self.certificate, self.spec, self.state.references)
+        self._watch()
 
     def reopen(self, decisions: Iterable[DecisionMade], unmeasured: Iterable[Unmeasured] = ()) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""

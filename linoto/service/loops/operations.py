@@ -36,6 +36,7 @@ from linoto.service.loops.events import (
     Mode,
     RewardRecorded,
     SettingsChanged,
+    WatchBegun,
 )
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import (
@@ -185,7 +186,7 @@ class Loops:
                 )
 
     def settle(self, connection: Connection, loops: Iterable[Loop]) -> None:
-        """A key to each of these that an earlier version made without one, its promise where it was altered.
+        """What an earlier version left out or wrong in some of these: a key, the watch, a promise altered.
 
         Nothing is asked: this happens where requests are answered.
         """
@@ -194,6 +195,8 @@ class Loops:
                 keep_promise(connection, loop)
             if not loop.is_keyed:
                 self.record(connection, loop, LoopKeyed())
+            if loop.watch.claim is not None and loop.watch.claim.skewed:
+                self.record(connection, loop, WatchBegun())
 
     def check_clock(self, loops: Iterable[Loop]) -> None:
         """Refuse a clock by which every decision of a loop is over: it may be set wrong.

@@ -140,7 +140,7 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     alarm_run: Annotated[
         float, Meta(ge=10.0, le=1e12, description="safe plays between false alarms of drift, on average")
     ] = 100_000.0
-    version: Annotated[int, Meta(ge=1, le=8, description="set by the service: whose defaults it has")] = 1
+    version: Annotated[int, Meta(ge=1, le=9, description="set by the service: whose defaults it has")] = 1
 
 
 # -- as it is stored
@@ -154,9 +154,11 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 # both give other last digits; and the usual coin of a loop with contexts was not a cheap one. Up to version 7
 # rewards of fixed arms were learnt in the coordinates of their features: other last digits again; a bound
 # that the log contradicts was taken if it was small enough; and of guardrails nobody counted whose values
-# were lost, by arm.
-VERSION = 8
+# were lost, by arm. Up to version 8 the watch for drift was wrong where the range of rewards is not 1 wide,
+# until a server of a later version began it anew.
+VERSION = 9
 KEYED = 5  # the version from which on a loop has a key from the beginning
+WATCHED = 9  # the version from which on drift is watched for by the right claim from the beginning
 DEFAULTS: dict[int, dict[str, Any]] = {
     1: {"on_alarm": "warn", "missing_reward": "default", "seed": 0},
     2: {"on_alarm": "safe-only", "missing_reward": "unknown"},
@@ -166,6 +168,7 @@ DEFAULTS: dict[int, dict[str, Any]] = {
     6: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     7: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     8: {"on_alarm": "safe-only", "missing_reward": "unknown"},
+    9: {"on_alarm": "safe-only", "missing_reward": "unknown"},
 }
 
 

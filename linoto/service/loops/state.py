@@ -180,6 +180,7 @@ class LoopState(Struct):
     played: list[float] = field(default_factory=list)
     keyed: bool = False  # every draw is made from the secret of the database, since some event
     epochs: list[Epoch] = field(default_factory=list)  # after the first, which has no name
+    watched_anew: bool = False  # drift is watched for by the right claim, since some event
     drawn_anew: int = 0  # how often rounds were drawn anew because those before were undone
     tried: float | None = 0.0  # decisions that played another arm than the safe choice; None: not known
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions

@@ -23,7 +23,7 @@ from linoto.service.loops.detector import Claim
 from linoto.service.loops.log_sums import log_mean_exp
 from linoto.service.loops.model_watch import ModelClaim
 from linoto.service.loops.references import ReferenceSince, beyond_first
-from linoto.service.loops.spec import LoopAgent, LoopSpec
+from linoto.service.loops.spec import WATCHED, LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
 
 TILTS = tuple(4.0 * 0.7**j for j in range(20))  # l, of a reward scaled to [0, 1], or in units of its noise
@@ -127,7 +127,13 @@ class Watch:
 
     @classmethod
     def over_arms(
-        cls, agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
+        cls,
+        agent: LoopAgent,
+        c: Certificate,
+        spec: LoopSpec,
+        later: Sequence[ReferenceSince] = (),
+        *,
+        anew: bool = False,
     ) -> Watch:
         """The watch over arms that stay the same; `later` references are since practice lost arms."""
         with_log = agent.gate.compares_with_log and agent.offline.total > 0
@@ -138,7 +144,7 @@ class Watch:
             per_round=c.per_round if promised else None,
             constant=c.constant or 0.0,
             kappa=rounding,
-            claim=claim_of(agent, c, spec, later, 2 * rounding),
+            claim=claim_of(agent, c, spec, later, 2 * rounding, anew),
             certified=promised and agent.gate.keeps_ledger,
             watches_drift=(promised or (with_log and range_is_given(agent, c)))
             and not (spec.version == 1 and later),  # its rule knows one reference for all plays
@@ -241,7 +247,12 @@ def watched_always(agent: LoopAgent, c: Certificate, spec: LoopSpec) -> dict[str
 
 
 def claim_of(
-    agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince], rounding: float
+    agent: LoopAgent,
+    c: Certificate,
+    spec: LoopSpec,
+    later: Sequence[ReferenceSince],
+    rounding: float,
+    anew: bool,
 ) -> Claim:
     """No drift: the mixture earns what the log earned. A stretch of it lacks what two prefixes lack."""
     bounded = agent.confidence.noise == "bounded"
@@ -250,7 +261,8 @@ def claim_of(
     noise = None if bounded else agent.confidence.scale
     low, high = (later[-1].low, later[-1].high) if later else c.reference_interval
     interval = low - spec.drift_allowed, high + spec.drift_allowed
-    return Claim.about(interval, c.reward_range, noise, rounding)
+    as_before = spec.version < WATCHED and not anew
+    return Claim.about(interval, c.reward_range, noise, rounding, as_before=as_before)
 
 
 def most_rounding(agent: LoopAgent, version: int) -> float:
