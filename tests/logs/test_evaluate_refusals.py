@@ -29,7 +29,7 @@ def test_wrong_propensities_are_given_away_by_their_weights() -> None:
 
 
 def test_an_interval_beyond_the_range_of_rewards_says_nothing() -> None:
-    """Prices from 90 to 110 of an arm that was drawn in three tenths of rows, and is said to be in a fourth."""
+    """Prices from 90 to 110 of an arm that was drawn in three tenths of rows; said is a fourth."""
     rng = np.random.default_rng(0)
     arms = (rng.random(20_000) > 0.3).astype(int)
     rows = Rows(
