@@ -16,8 +16,9 @@ from linoto.audit.pvalues import TEST_LEVEL, holm
 from linoto.core.features.columns import OptionalColumn
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe, Term
-from linoto.core.hints import amount, shortened_list
+from linoto.core.hints import amount, counted, shortened_list
 from linoto.logs.read import Log
+from linoto.logs.usual_crosses import ones_of
 
 RANK = 1e-10  # of the largest direction: what is smaller is rounding
 
@@ -39,7 +40,7 @@ class MissingValues(NamedTuple):
     @property
     def where(self) -> str:
         """In how many rows it is missing."""
-        return f"{self.column!r} in {self.rows:,} rows ({self.share:.1%})"
+        return f"{self.column!r} in {counted(self.rows, 'row')} ({self.share:.1%})"
 
     @property
     def told(self) -> str:
@@ -81,6 +82,7 @@ def tested(recipe: Recipe, moments: Moments, column: str, place: int) -> tuple[f
     """How much more arms earn without a value of a column, and how likely that they earn the same.
 
     The model knows the arms, and for the test what each of them earns without a value where that is crossed.
+    Where it has no constant, the feature would be one: that is no test of missing values.
     """
     from scipy.special import fdtrc  # type: ignore[import-untyped]
 
@@ -89,7 +91,7 @@ def tested(recipe: Recipe, moments: Moments, column: str, place: int) -> tuple[f
     crossed = [at for term in recipe.crosses if column in term for at in missing_places(recipe, term, column)]
     alone, one, all_of = (fitted(moments, known + more) for more in ([], [place], [place, *crossed]))
     degrees, more = moments.count - all_of.rank, all_of.rank - alone.rank
-    if moments.reward_squares is None or degrees < 1 or more < 1:
+    if ones_of(recipe) is None or moments.reward_squares is None or degrees < 1 or more < 1:
         return 0.0, None
     rest = moments.reward_squares - all_of.squares
     if rest <= RANK * moments.reward_squares:

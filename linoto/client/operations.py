@@ -529,8 +529,14 @@ def to_json(body: Mapping[str, Any]) -> bytes:
         raise ValueError(f"{place} must be {kinds}, got {value!r}") from None
 
 
+FINER = ("[ns]", "[ps]", "[fs]", "[as]")  # units of moments and times that datetime does not have
+
+
 def as_plain(value: Any) -> Any:
     """What NumPy, pandas and datetime have, as JSON has it; no client needs any of them."""
+    kind = str(getattr(value, "dtype", ""))
+    if kind.endswith(FINER):  # which NumPy lists as a count of these
+        value = value.astype(f"{kind.partition('[')[0]}[us]")
     if callable(listed := getattr(value, "tolist", None)):  # an array or a number of NumPy
         return listed()
     if callable(written := getattr(value, "isoformat", None)) and value == value:  # a date, and not NaT

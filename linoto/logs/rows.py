@@ -332,7 +332,9 @@ class Texts(np.ndarray[tuple[int], np.dtype[Any]]):
 
 def as_texts(ids: Ids) -> Texts:
     """(n,) of each id, the text by which it is known."""
-    return ids if isinstance(ids, Texts) else np.asarray([text_of(row) for row in ids]).view(Texts)
+    if isinstance(ids, Texts) and ids.dtype.kind == "U":  # not numbers that somebody made of them
+        return ids
+    return np.asarray([text_of(row) for row in ids]).view(Texts)
 
 
 def as_ids(value: Ids, n: int) -> Texts:

@@ -88,6 +88,13 @@ class Within(NamedTuple):
     column: str  # where that is
     start: str  # its first line
 
+    def notes(self, name: str) -> tuple[str, ...]:
+        """What is strange about them, in a file of this name."""
+        if self.longest <= MANY_LINES:
+            return ()
+        held = f"a value holds {self.longest:,} lines, from {self.start!r} on"
+        return (f"{name}, column {self.column!r}: {held}: is a quote there by mistake?",)
+
 
 # -- connections ------------------------------------------------------------------------------------------
 
@@ -399,18 +406,15 @@ def count_lost(
     """
     if not rejected.rows and count_ends(path) - staged.rows <= MANY_LINES:
         return staged
-    within = find_within(connection, path, header)
-    notes: tuple[str, ...] = ()
-    if within.longest > MANY_LINES:
-        where = f"{staged.name}, column {within.column!r}"
-        notes = (
-            f"{where}: a value holds {within.longest:,} lines, from {within.start!r} on: "
-            "is a quote there by mistake?",
-        )
+    beyond = count_lines(path) - 1 - staged.rows  # with which no row begins that was read
+    lines, notes = rejected.rows, tuple[str, ...]()
+    if beyond > rejected.rows:  # else each malformed row is one, and no value has a second
+        within = find_within(connection, path, header)
+        lines = max(beyond - within.lines, rejected.rows)
+        notes = within.notes(staged.name)
     if not rejected.rows:
         return staged._replace(notes=notes)
     first = row_of_line(path, rejected.line), why_rejected(rejected.text)
-    lines = max(count_lines(path) - 1 - staged.rows - within.lines, rejected.rows)
     if lines > rejected.rows:
         lost = f"{counted(rejected.rows, 'malformed row')} of {lines:,} lines"
         notes += (f"{staged.name}, row {first[0] + 1}: {lost}, which count as rows: is a quote not closed?",)

@@ -24,6 +24,7 @@ from linoto.logs.feature_sums import SumPlan
 from linoto.logs.features import LoggedContexts
 
 ROWS_FOR_A_FEATURE = 2
+SAME = 1e-5  # of the largest number, up to which deviations are lost in sums of squares
 
 
 class Crossed(NamedTuple):
@@ -109,24 +110,22 @@ def likelihood(log: LoggedContexts) -> float:
 
     Columns of items count from their means, in their deviations: a year is as likely as an age.
     """
-    moments, to = log.features.moments, of_one_size(log.recipe)
-    if to is not None:
-        gram, vector = to @ moments.gram @ to.T, to @ moments.reward_vector
-        moments = replace(moments, gram=(gram + gram.T) / 2, reward_vector=vector)
-    return float(evidence(moments, ones=ones_of(log.recipe)).max())
+    recipe = log.recipe
+    return float(evidence(log.features.moments, ones=ones_of(recipe), to=of_one_size(recipe)).max())
 
 
 def of_one_size(recipe: Recipe) -> Floats | None:
     """(d, d) what makes of all features those of a recipe whose item columns have mean 0 and deviation 1.
 
     A context's columns have that from the start, and a level is 0 or 1. The mean is a multiple of the
-    feature that a term is without the column; where there is none, it stays. None: there is nothing to do.
+    feature that a term is without the column; where there is none, it stays. So does a column of numbers
+    that are almost the same: sums of their squares do not tell them apart. None: there is nothing to do.
     """
     found, done = np.eye(recipe.d), False
     for column in recipe.item_columns:
         values = np.array(column.values)
         means, sizes = values.mean(axis=0), values.std(axis=0)
-        if np.isin(values, (0.0, 1.0)).all() or not sizes.all():
+        if np.isin(values, (0.0, 1.0)).all() or (sizes <= SAME * np.abs(values).max(axis=0)).any():
             continue
         for term, place in recipe.slices.items():
             if column.name in term[:1]:

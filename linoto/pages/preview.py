@@ -26,7 +26,7 @@ from linoto.pages.shell import fill, write_page
 from linoto.worlds.gates import GateOutcome, GatePreview
 from linoto.worlds.moving import drift_text
 from linoto.worlds.outcomes import FEW, GridPoint, quantile
-from linoto.worlds.preview import Preview, smallest_of_best
+from linoto.worlds.preview import Preview, smallest_of_best, smallest_promise
 
 TITLE = "What is the most we can lose, and what do we stand to gain?"
 SHOWN = 8  # arms in each table
@@ -174,6 +174,7 @@ def findings(
         "verdict": judge(preview, limit, audited)[0],
         "doubt": doubt_of(preview, audited),
         "other": suggested(preview),
+        "least_worth": smallest_promise(preview.worth_having(), preview.horizon) or least_useful,
         "blind": smallest_of_best(preview.worth_having(limit, blindly=True)),
         "deploys": judge(preview, limit, audited)[0] == "deploy",
         "pays": any(preview.gains(point) for point in preview.points),

@@ -260,7 +260,7 @@ class Preview:
     def least_useful(self) -> GridPoint | None:
         """The smallest promise with which something is gained on average; None: with none of them."""
         fits = [point for point in self.points if point.certificate.holds and point.mean_gain > NOTHING]
-        return min(fits, key=lambda point: point.certificate.loss(self.horizon) or 0.0, default=None)
+        return smallest_promise(fits, self.horizon)
 
     def worth_having(self, limit: float | None = None, *, blindly: bool = False) -> list[GridPoint]:
         """The values that gain on average with a promise that says something, within a limit if given, does
@@ -280,6 +280,11 @@ class Preview:
             and (blindly or not self.is_blind(point))
             and (limit is None or (point.certificate.loss(self.horizon) or 0.0) <= limit)
         ]
+
+
+def smallest_promise(points: Sequence[GridPoint], horizon: int) -> GridPoint | None:
+    """The value that allows to lose least; None without any."""
+    return min(points, key=lambda point: point.certificate.loss(horizon) or 0.0, default=None)
 
 
 def smallest_of_best(points: Sequence[GridPoint]) -> GridPoint | None:

@@ -105,6 +105,21 @@ def test_arms_that_are_known_by_columns_are_tested_too() -> None:
     assert found(log)["age"].matters and found(log)["age"].difference == pytest.approx(0.5, abs=0.25)
 
 
+def test_without_a_constant_nothing_is_tested() -> None:
+    """The feature of a missing value would be the only one that tells whether rewards are 0 on average."""
+    table = logged(2000, 4).assign(y=lambda rows: rows["y"] + 1.0)
+    columns = found(read(table, item_effects=False, intercept=False))
+    assert [column.p for column in columns.values()] == [None, None]
+    effects = found(read(table, intercept=False))
+    assert effects["age"].p == pytest.approx(found(read(table))["age"].p)
+
+
+def test_one_row_is_one() -> None:
+    table = logged(100, 3).fillna(1.0)
+    table.loc[7, "age"] = np.nan
+    assert found(read(table))["age"].where == "'age' in 1 row (1.0%)"
+
+
 @pytest.mark.parametrize("reward", [0.0, 1.0])
 def test_rewards_that_are_all_the_same_show_nothing(reward: float) -> None:
     columns = find_missing(read(logged(100, 5).assign(y=reward)))

@@ -91,6 +91,15 @@ def test_numbers_of_numpy_and_dates_are_said_as_json_says_them() -> None:
     assert json.loads(to_json(body)) == {"a": 3, "b": [0, 1], "c": "2026-01-02", "d": 0.5, "e": True}
 
 
+def test_moments_of_any_unit_are_dates_and_no_counts() -> None:
+    noon = np.datetime64("2026-05-31T12:00:00")
+    for unit in ("s", "us", "ns"):
+        body = {"at": noon.astype(f"M8[{unit}]"), "all": np.array([noon], f"M8[{unit}]")}
+        assert json.loads(to_json(body)) == {"at": "2026-05-31T12:00:00", "all": ["2026-05-31T12:00:00"]}
+        with pytest.raises(ValueError, match=r"^context\.for must be a finite number"):
+            to_json({"context": {"for": np.timedelta64(5, "s").astype(f"m8[{unit}]")}})
+
+
 # -- against the service
 
 

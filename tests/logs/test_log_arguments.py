@@ -23,6 +23,7 @@ ODD = [
     ([("item", "xz", "ab")], "('item', 'xz', 'ab') in it"),
     ([("item",)], "('item',) in it"),
     ([None], "None in it"),
+    ([b"xz"], "b'xz' in it"),
     ([("item", None)], "('item', None) in it"),
     (3, "3"),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,12 @@ def test_ids_stay_the_texts_that_they_are_and_a_row_taken_twice_is_refused() -> 
     assert again.fingerprint.shares(rows.ids).tolist() == [True, False, True]
     with pytest.raises(ValueError, match="ids must differ from row to row, got '17' twice"):
         rows.take(np.array([0, 0]))
+
+
+def test_numbers_that_are_made_of_ids_are_ids_again() -> None:
+    rows = Rows(arms=[0, 1] * 20, rewards=[0.0, 1.0] * 20, k=2, ids=range(40)).take(np.arange(30))
+    numbered = replace(rows, ids=np.asanyarray(rows.ids).astype(float))
+    assert [list(part.ids) for part in split(numbered)] == [list(part.ids) for part in split(rows)]  # type: ignore[arg-type]
 
 
 def test_rows_come_in_their_order_from_many_row_groups(tmp_path: Path) -> None:

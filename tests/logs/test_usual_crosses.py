@@ -17,7 +17,7 @@ from linoto import Greedy, Log, Moments, columns, read_arms, read_log
 from linoto.logs.dialects import DIALECTS
 from linoto.logs.features import LoggedContexts
 from linoto.logs.statement import Question, statement_of
-from linoto.logs.usual_crosses import likelihood, with_usual_crosses
+from linoto.logs.usual_crosses import likelihood, of_one_size, with_usual_crosses
 
 NAMED: dict[str, Any] = {"item": "offer", "reward": "click"}
 EIGHT = [f"x{i}" for i in range(8)]
@@ -163,7 +163,9 @@ def test_columns_of_every_kind_are_crossed() -> None:
     )
 
 
-@pytest.mark.parametrize(("unit", "zero"), [(1.0, 2018.0), (100.0, 0.0), (1e-3, 0.0), (1e6, 1.7e9)])
+@pytest.mark.parametrize(
+    ("unit", "zero"), [(1.0, 2018.0), (100.0, 0.0), (1e-3, 0.0), (1e6, 1.7e9), (86_400.0, 1.7e9 * 2)]
+)
 def test_units_of_what_is_known_of_items_decide_no_cross(unit: float, zero: float) -> None:
     rng = np.random.default_rng(0)
     item, age = rng.integers(5, size=1500), rng.uniform(20, 70, 1500)
@@ -182,6 +184,18 @@ def test_units_of_what_is_known_of_items_decide_no_cross(unit: float, zero: floa
     assert [log.recipe.crosses for log in logs] == [(("known", "age"),)] * 2
     plain = [LoggedContexts(log.recipe, log.features.moments, Moments.empty(log.recipe.d)) for log in logs]
     assert likelihood(plain[1]) == pytest.approx(likelihood(plain[0]), abs=1e-3)
+
+
+def test_what_is_almost_the_same_for_all_items_stops_no_log() -> None:
+    """The deviation of 0.1, 0.1, 0.1 is not 0: it is rounding."""
+    rng = np.random.default_rng(0)
+    item, age = rng.integers(3, size=3000), rng.normal(40.0, 10.0, 3000)
+    rewards = rng.normal(item + 0.03 * (item == 1) * (age - 40.0), 0.5)
+    table = pd.DataFrame({"item": item, "age": age, "click": rewards})
+    for known in (np.full(3, 0.1), 1e9 + np.array([0.1, 0.1, 0.2])):
+        arms = read_arms(pd.DataFrame({"id": range(3), "known": known}))
+        log = read_log(table, item="item", reward="click", numeric=["age"], arms=arms)
+        assert log.offline.total == 3000 and of_one_size(log.recipe) is None
 
 
 def test_commands_cross_unless_they_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

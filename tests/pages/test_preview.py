@@ -421,6 +421,8 @@ def test_nobody_is_told_to_stake_ten_for_one() -> None:
     assert said.startswith("Deploy with a budget of 4\u00a0units") and one.too_dear() is None
     assert "It is the smallest value that was tried: a smaller one may gain as much (--budget-grid)." in said
     assert "Smaller ones can be tried (--budget-grid)" in answers(one, limit=low / 2)[0][1]
+    within = dict(answers(gaining(low / 11, high / 2), limit=(low + high) / 2))["What to do"]
+    assert f"the smallest promise worth having allows a loss of {high:.1f}\u00a0units" in within
     both = gaining(low / 9, high / 2)
     assert "that was tried" not in answers(both)[0][1] and "can be tried" not in answers(both)[0][1]
 

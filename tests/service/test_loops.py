@@ -21,6 +21,7 @@ import linoto
 from linoto.service.errors import Refused
 from linoto.service.loops import views
 from linoto.service.loops.arm_views import arm_views
+from linoto.service.loops.events import RewardRecorded
 from linoto.service.loops.history import MOST_POINTS
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.means import Earned
@@ -117,6 +118,16 @@ def test_a_reward_that_rounding_put_beside_its_range_is_kept_as_the_end_of_that(
             answer = reward(service, made.decision_id, sent)
             assert (answer.status, answer.reward) == ("applied", kept)
             assert reward(service, made.decision_id, sent).status == "duplicate"
+
+
+def test_a_reward_that_an_earlier_version_kept_beside_its_range_may_be_told_again(place: Place) -> None:
+    with opened(place) as service:
+        create(service)
+        sent, made, loops = 1 + 2e-16, decide(service), service.loops
+        kept = RewardRecorded(1, sent, "reported")
+        service.store.write_sync(lambda c: loops.record(c, loops.get("loop"), kept))
+        for again, status in ((sent, "duplicate"), (0.5, "conflict"), (7.0, "conflict")):
+            assert reward(service, made.decision_id, again).status == status
 
 
 def test_every_decision_is_closed_after_its_window_by_the_default(place: Place) -> None:

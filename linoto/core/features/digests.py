@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linoto.core.hints import shortened_list
 
@@ -38,7 +40,7 @@ class Digested:
 def said_by(record: Any) -> dict[str, Any]:
     """The fields that say something: one that came later, and is as it always was, changes no digest."""
     values = {field.name: (getattr(record, field.name), field.default) for field in fields(record)}
-    return {name: value for name, (value, usual) in values.items() if value != usual}
+    return {name: value for name, (value, usual) in values.items() if np.any(value != usual)}
 
 
 def plain(value: Any) -> Any:
@@ -49,8 +51,8 @@ def plain(value: Any) -> Any:
         kind = getattr(value, "kind", type(value).__name__)
         return [kind, {name: plain(part) for name, part in said_by(value).items()}]
     if isinstance(value, tuple | list):
-        table = value and isinstance(value[0], tuple) and not isinstance(value[0][0], str)
-        return digest_of_numbers(value) if table else [plain(part) for part in value]
+        table = as_table(value)
+        return [plain(part) for part in value] if table is None else digest_of_numbers(table)
     if isinstance(value, int | float | np.number):
         return f"{float(value) + 0.0:.{DIGITS}g}"  # 1 and 1.0, and -0.0 and 0.0, are equal
     return type(value).__name__  # in a column of somebody's own: nobody knows how to write it down
@@ -61,10 +63,21 @@ def digest(value: Any) -> str:
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def digest_of_numbers(rows: Any) -> str:
+def as_table(rows: Sequence[Any]) -> npt.NDArray[Any] | None:
+    """Rows of as many numbers each; None where they hold anything else, as a column of somebody's own may."""
+    if not (rows and isinstance(rows[0], tuple)):
+        return None
+    try:
+        found = np.asarray(rows)
+    except ValueError:
+        return None
+    return found if found.ndim == 2 and found.dtype.kind in "biuf" else None
+
+
+def digest_of_numbers(rows: npt.NDArray[Any]) -> str:
     """The same of a table of numbers, of which there may be millions."""
     with np.errstate(over="ignore"):
-        table = np.asarray(rows, dtype=np.float64).astype("<f4") + np.float32(0)
+        table = rows.astype(np.float64).astype("<f4") + np.float32(0)
     return blake2b(repr(table.shape).encode() + table.tobytes(), digest_size=8).hexdigest()
 
 

@@ -425,7 +425,8 @@ def as_crosses(given: Any) -> tuple[tuple[str, str], ...]:
     listed = isinstance(given, Iterable) and not isinstance(given, str)
     pairs = [*given] if listed else [given]
     for pair in pairs:
-        if isinstance(pair, str) or not isinstance(pair, Collection) or len(pair) != 2 or None in pair:
+        of_two = isinstance(pair, Collection) and not isinstance(pair, str | bytes) and len(pair) == 2
+        if not of_two or any(name is None for name in pair):
             got = f"{pair!r} in it" if listed else f"{given!r}"
             raise ValueError(f"crosses must be a list of pairs such as [('item', 'age')], got {got}")
     return tuple((str(a), str(b)) for a, b in pairs)

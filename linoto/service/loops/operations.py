@@ -524,14 +524,15 @@ class Loops:
         self, connection: Connection, loop: Loop, decision_id: str, number: int, reward: float
     ) -> RewardResult:
         """What becomes of a reward; one that rounding has put beside its range is the end of that."""
+        counted = reward
         try:
-            reward = loop.agent.check_reward(reward)
+            counted = loop.agent.check_reward(reward)
         except ValueError as error:
             if number in loop.pending:
                 return result(decision_id, "invalid", message=str(error))
         if number not in loop.pending:
-            return self._closed_already(connection, loop, number, reward)
-        return RewardResult(decision_id, "applied", 200, reward)
+            return self._closed_already(connection, loop, number, reward, counted)
+        return RewardResult(decision_id, "applied", 200, counted)
 
     def _read_metric(
         self, loop: Loop, number: int, stand: Mapping[str, float | None], name: str, value: float
@@ -556,17 +557,19 @@ class Loops:
         message = f"the first value of {name} stands: {first!r}"
         return result(decision_id, "conflict", metrics={name: first}, message=message)
 
-    def _closed_already(self, connection: Connection, loop: Loop, number: int, reward: float) -> RewardResult:
+    def _closed_already(
+        self, connection: Connection, loop: Loop, number: int, told: float, counted: float
+    ) -> RewardResult:
         decision_id, row = loop.decision_id(number), sql.reward_of(connection, loop.id, number)
         if row is None:  # every decision is pending or has its reward, unless it was pruned
             message = "the records of this decision were pruned: the reward it had stands"
             return result(decision_id, "expired", message=message)
         first, origin = row
         if origin == "default":
-            sql.insert_late_reward(connection, (loop.id, number, self.now(loop), reward))
+            sql.insert_late_reward(connection, (loop.id, number, self.now(loop), counted))
             message = "the window is over: the default reward stands, this one is kept for audit"
             return result(decision_id, "expired", reward=first, message=message)
-        if first == reward:
+        if first in (counted, told):  # earlier versions kept it as it was told
             return result(decision_id, "duplicate", reward=first)
         return result(decision_id, "conflict", reward=first, message=f"the first value stands: {first!r}")
 

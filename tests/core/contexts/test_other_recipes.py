@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -106,6 +106,25 @@ def learnt_with(recipe: Recipe) -> LearntPolicy:
     how: dict[str, Any] = {"method": "doubly robust", "model": "doubly robust"}
     how |= {"imitation": 0.0, "clip": 10.0, "clipped": 0, "rows": 100}
     return LearntPolicy(recipe=recipe, theta=tuple(np.arange(float(recipe.d))), **how)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Looked(Numeric):
+    """A column of somebody's own, which looks its numbers up."""
+
+    kind: ClassVar[str] = "looked"
+    table: Any = None
+
+
+@pytest.mark.parametrize(
+    "table", [np.arange(3.0), ((1, "low"), (2, "high")), ((),), ((1.0, 2.0), (3.0,)), {"low": 1.0}]
+)
+def test_a_column_of_ones_own_may_hold_anything(table: Any) -> None:
+    recipe = replace(RECIPE, context=(Looked(name="age", table=table), COUNTRY))
+    blob = agent_of(recipe).snapshot()
+    linoto.restore(blob, features=recipe)
+    with pytest.raises(ValueError, match=r"differs in column 'age'$"):
+        linoto.restore(blob, features=RECIPE)
 
 
 def test_new_arms_are_refused_where_the_explorer_knows_those_of_its_rows_only() -> None:
