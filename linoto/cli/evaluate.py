@@ -282,11 +282,11 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def fixed_target(arguments: argparse.Namespace, names: Sequence[str]) -> Any:
-    """A target that does not learn while it is judged: an arm's index, (k,) probabilities, or "greedy"."""
+    """A target that does not learn while it is judged: an arm's name, (k,) probabilities, or "greedy"."""
     if arguments.greedy:
         return "greedy"
     if arguments.play is not None:
-        return index_of(arguments.play, {name: arm for arm, name in enumerate(names)}, "--play")
+        return names[index_of(arguments.play, {name: arm for arm, name in enumerate(names)}, "--play")]
     return probabilities_of(arguments, names)
 
 

@@ -99,6 +99,16 @@ def places_of(names: Names) -> Mapping[str, int]:
     )
 
 
+def check_index(argument: str, index: int, names: Sequence[str] | None) -> None:
+    """Refuse an index that is the name of another arm: of items called 1, 2 and 3 it may mean either."""
+    if names is None or names[index] == (name := str(index)) or name not in names:
+        return
+    raise ValueError(
+        f"{argument} must say which arm it means where names are numbers, got {index}: give {names[index]!r}, "
+        f"the name of arm {index}, or {name!r}, as text"
+    )
+
+
 def as_stored(names: Names | None) -> tuple[str, ...] | int | None:
     """Names as a file holds them: of numbers, how many."""
     return names.k if isinstance(names, Numbered) else names

@@ -15,6 +15,7 @@ from linoto.core.cells import text_of
 from linoto.core.coins import KEY_BYTES, KeyedCoins
 from linoto.core.hints import nearest
 from linoto.core.learnt import LearntPolicy
+from linoto.core.names import check_index
 from linoto.core.validation import as_arm, as_floats
 from linoto.logs.row_kinds import Practice, kind_of
 from linoto.logs.rows import Rows, check_others
@@ -46,7 +47,9 @@ def as_probabilities(
         raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
     check_not_taught_by(rows, target)
     if isinstance(target, int | np.integer):
-        found: Any = np.eye(rows.k)[as_arm(target, rows.k, "target")]
+        arm = as_arm(target, rows.k, "target")
+        check_index("target", arm, rows.names)
+        found: Any = np.eye(rows.k)[arm]
     elif isinstance(target, LearntPolicy):
         found = choices_of(target, rows)
     elif isinstance(target, str | Mapping):

@@ -153,3 +153,17 @@ def test_bad_targets_are_named(target: Any, message: str) -> None:
 def test_what_cannot_be_done_is_named(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(logged(50, seed=20))
+
+
+def test_an_index_that_is_the_name_of_another_arm_is_refused() -> None:
+    rows = Rows(
+        arms=[0, 1, 2] * 4, rewards=[0.0, 1.0, 2.0] * 4, k=3, names=("1", "2", "7"), propensities="uniform"
+    )
+    with pytest.raises(ValueError, match="target must say which arm it means .* got 1: give '2', .* or '1'"):
+        evaluate(rows, 1)
+    assert [evaluate(rows, target, methods=["snips"])[0].value for target in ("1", "2", 0, {1: 1.0})] == [
+        0,
+        1,
+        0,
+        0,
+    ]
