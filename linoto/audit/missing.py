@@ -18,7 +18,6 @@ from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe, Term
 from linoto.core.hints import amount, counted, shortened_list
 from linoto.logs.read import Log
-from linoto.logs.usual_crosses import ones_of
 
 RANK = 1e-10  # of the largest direction: what is smaller is rounding
 
@@ -91,7 +90,8 @@ def tested(recipe: Recipe, moments: Moments, column: str, place: int) -> tuple[f
     crossed = [at for term in recipe.crosses if column in term for at in missing_places(recipe, term, column)]
     alone, one, all_of = (fitted(moments, known + more) for more in ([], [place], [place, *crossed]))
     degrees, more = moments.count - all_of.rank, all_of.rank - alone.rank
-    if ones_of(recipe) is None or moments.reward_squares is None or degrees < 1 or more < 1:
+    constant = recipe.intercept or (recipe.item,) in recipe.slices  # something that is 1 in every row
+    if not constant or moments.reward_squares is None or degrees < 1 or more < 1:
         return 0.0, None
     rest = moments.reward_squares - all_of.squares
     if rest <= RANK * moments.reward_squares:

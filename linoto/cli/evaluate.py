@@ -385,7 +385,7 @@ def label_of(found: Estimate) -> str:
 
 def is_unknown(found: Estimate) -> bool:
     """Whether a method has no answer for these rows."""
-    from linoto.logs.evaluate import CANNOT_TELL
+    from linoto.logs.estimates import CANNOT_TELL
 
     return found.reason.startswith(CANNOT_TELL)
 

@@ -104,8 +104,8 @@ def check_index(argument: str, index: int, names: Sequence[str] | None) -> None:
     if names is None or names[index] == (name := str(index)) or name not in names:
         return
     raise ValueError(
-        f"{argument} must say which arm it means where names are numbers, got {index}: give {names[index]!r}, "
-        f"the name of arm {index}, or {name!r}, as text"
+        f"{argument} must say which arm it means where names are numbers, got {index}: give the name as "
+        f"text, {names[index]!r} or {name!r}"
     )
 
 

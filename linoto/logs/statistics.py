@@ -39,6 +39,9 @@ from linoto.logs.usual_crosses import borne_out
 KNOWN_PARTS = ("rows", "low", "high")
 NEITHER = "reward must be the column of what was earned, got None and no statistics by `linoto log sql`"
 STRAIGHT = "numbers count by straight lines: sums do not tell whether curves would be likelier, rows would"
+UNHALVED = (
+    "crosses are judged by all rows together: with --time there are halves, which must foretell each other"
+)
 
 
 def is_statistics(source: Any) -> bool:
@@ -290,8 +293,8 @@ class Blocks:
         codes = self.codes(plan, at)
         halves = (plan.moments(self.half(plan, codes, late == half)) for half in (0, 1))
         found, more = borne_out(made, LoggedContexts(made.recipe, *halves))
-        if made.usual and found.recipe.crosses and q.numeric:
-            more += (STRAIGHT,)
+        if made.usual and found.recipe.crosses:
+            more += (STRAIGHT,) * bool(q.numeric) + (UNHALVED,) * (q.time is None)
         return found, (*asked.notes(seen, int(self.rows.sum())), *more)
 
     def words(self, place: int) -> list[str | None]:

@@ -4,20 +4,23 @@ A column that is multiplied with nothing shifts all arms alike, so a model witho
 whoever asks. So every column of the context is crossed with the item, or with what is known of items that
 have no effects of their own, as far as the log has rows for it. Columns with few features come first; those
 that would leave fewer than two rows for each feature of a cross are not crossed, and named. When the log is
-summed up it has the last word: if it is likelier without these crosses, there are none.
+summed up it has the last word: if it is likelier without these crosses, or one half of it foretells the other
+one better without, there are none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from linoto.core.arrays import Floats
-from linoto.core.evidence import evidence
+from linoto.core.evidence import beside, evidence, foretold_errors
+from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
 from linoto.logs.feature_sums import SumPlan
@@ -96,22 +99,60 @@ def borne_out(crossed: Crossed, found: LoggedContexts) -> tuple[LoggedContexts, 
     if not crossed.usual or recipe.d == found.recipe.d:
         return found, crossed.notes
     plain = LoggedContexts(recipe, found.early.leading(recipe.d), found.late.leading(recipe.d))
-    if likelihood(found) >= likelihood(plain):
+    one, other = Borne(found), Borne(plain)
+    if one.beats(other):
         return found, crossed.notes
+    less_likely = one.likelihood < other.likelihood
+    better = "the log is likelier" if less_likely else "halves of the log foretell each other better"
     note = (
-        f"nothing is crossed with {named(partners_of(recipe))}, as the log is likelier without: it does not "
-        "show that who asks changes which arm is best (name crosses to learn it all the same)"
+        f"nothing is crossed with {named(partners_of(recipe))}, as {better} without: it does "
+        "not show that who asks changes which arm is best (name crosses to learn it all the same)"
     )
     return plain, (note,)
 
 
-def likelihood(log: LoggedContexts) -> float:
-    """How likely the log is by these features, at the ridge that suits them, rewards around their mean.
+@dataclass(frozen=True, eq=False)
+class Borne:
+    """How well a log bears its features out, beside what is known of arms, at the ridges that suit them."""
 
+    log: LoggedContexts
+
+    @cached_property
+    def likelihood(self) -> float:
+        """Its logarithm; rewards that do not differ are as likely by every model."""
+        whole = beside_arms(self.log.recipe, self.log.early + self.log.late)
+        return float(evidence(whole).max()) if whole.count and whole.reward_squares else 0.0
+
+    @cached_property
+    def errors(self) -> float:
+        """Squared, of each half as the other foretells it; 0 is foretold where there is no other."""
+        halves = [beside_arms(self.log.recipe, half) for half in self.log.halves]
+        return float(foretold_errors(halves).min())
+
+    def beats(self, other: Borne, by: float = 0.0) -> bool:
+        """Whether the log is likelier so, and each half no worse foretold by the other."""
+        return self.likelihood >= other.likelihood + by and self.errors <= other.errors
+
+
+def beside_arms(recipe: Recipe, moments: Moments) -> Moments:
+    """The sums of what contexts add to what arms are without them.
+
+    The means of arms have no prior so, or a recipe with many features for each arm would know them better.
     Columns of items count from their means, in their deviations: a year is as likely as an age.
     """
-    recipe = log.recipe
-    return float(evidence(log.features.moments, ones=ones_of(recipe), to=of_one_size(recipe)).max())
+    to, arms = of_one_size(recipe), np.zeros(recipe.d, dtype=np.bool_)
+    if to is not None:
+        moments = Moments.unchecked(  # rounding may leave what no rows can have
+            count=moments.count,
+            gram=to @ moments.gram @ to.T,
+            reward_vector=to @ moments.reward_vector,
+            reward_sum=moments.reward_sum,
+            reward_squares=moments.reward_squares,
+        )
+    asked = {column.name for column in recipe.columns}
+    for term, place in recipe.slices.items():
+        arms[place] = asked.isdisjoint(term)
+    return beside(moments, arms)
 
 
 def of_one_size(recipe: Recipe) -> Floats | None:
@@ -135,16 +176,6 @@ def of_one_size(recipe: Recipe) -> Floats | None:
                     found[place, without] = np.kron(-(means / sizes)[:, None], np.eye(others))
                 done = True
     return found if done else None
-
-
-def ones_of(recipe: Recipe) -> Floats | None:
-    """(d,) the parameter by which every arm earns 1, whoever asks, where the recipe has one."""
-    constant = () if recipe.intercept else (recipe.item,)
-    if constant not in recipe.slices:
-        return None
-    ones = np.zeros(recipe.d)
-    ones[recipe.slices[constant]] = 1.0
-    return ones
 
 
 def named(columns: Sequence[str]) -> str:

@@ -1,8 +1,9 @@
 """Which numbers of a context bend where nobody says it: all of them, where the log is likelier so.
 
 A line is the same step everywhere. Where the recipe is left to the log, every number is tried as a curve that
-bends at its median, and as one with five knots, and is one if the log is twenty times as likely so. A curve
-must leave a row for each feature, and must not be too much work for the size of the log.
+bends at its median, and as one with five knots, and is one if the log is twenty times as likely so, and each
+half of it foretold no worse by the other. A curve must leave a row for each feature, and must not be too much
+work for the size of the log.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from linoto.core.hints import shortened_list
 from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.features import LoggedContexts
 from linoto.logs.log_parts import LogParts
-from linoto.logs.usual_crosses import Crossed, borne_out, likelihood
+from linoto.logs.usual_crosses import Borne, Crossed, borne_out
 
 KNOTS = (3, 5)
 CLEARLY = logarithm(20)  # more than chance makes of features that say nothing
@@ -40,14 +41,14 @@ def with_usual_curves(
         return None, ()
     if work_of(straight, log.rows) > MOST_WORK:
         return None, (UNTRIED.format("in so many rows they would take too long"),)
-    best, chosen, notes = likelihood(found), None, tuple[str, ...]()
+    best, chosen, notes = Borne(found), None, tuple[str, ...]()
     for knots, recipe in bent_recipes(straight, lines, seen_of(log, straight, lines)):
         if recipe.d > min(log.rows, most) or work_of(recipe, log.rows) > MOST_WORK:
             if knots == KNOTS[0]:
                 return None, (UNTRIED.format(f"they would make {recipe.d:,} features of {log.rows:,} rows"),)
             break
         curved, said = borne_out(made._replace(recipe=recipe), summed(log, recipe))
-        if (now := likelihood(curved)) > best + CLEARLY:
+        if (now := Borne(curved)).beats(best, CLEARLY):
             best, chosen, notes = now, curved, (*said, told(curved.recipe, straight))
     return chosen, notes
 

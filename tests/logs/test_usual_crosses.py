@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.exits import run
 
-from linoto import Greedy, Log, Moments, columns, read_arms, read_log
+from linoto import Greedy, Log, columns, read_arms, read_log
 from linoto.logs.dialects import DIALECTS
 from linoto.logs.features import LoggedContexts
 from linoto.logs.statement import Question, statement_of
-from linoto.logs.usual_crosses import likelihood, of_one_size, with_usual_crosses
+from linoto.logs.usual_crosses import Borne, of_one_size, with_usual_crosses
 
 NAMED: dict[str, Any] = {"item": "offer", "reward": "click"}
 EIGHT = [f"x{i}" for i in range(8)]
@@ -182,8 +182,9 @@ def test_units_of_what_is_known_of_items_decide_no_cross(unit: float, zero: floa
         for known in (np.arange(5.0), zero + unit * np.arange(5.0))
     ]
     assert [log.recipe.crosses for log in logs] == [(("known", "age"),)] * 2
-    plain = [LoggedContexts(log.recipe, log.features.moments, Moments.empty(log.recipe.d)) for log in logs]
-    assert likelihood(plain[1]) == pytest.approx(likelihood(plain[0]), abs=1e-3)
+    one, other = (Borne(LoggedContexts(log.recipe, *log.halves)) for log in logs)
+    assert other.likelihood == pytest.approx(one.likelihood, abs=1e-3)
+    assert other.errors == pytest.approx(one.errors, rel=1e-6)
 
 
 def test_what_is_almost_the_same_for_all_items_stops_no_log() -> None:

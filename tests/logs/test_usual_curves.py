@@ -13,10 +13,10 @@ from helpers.exits import run
 
 from linoto import Log, Numeric, audit_log, columns, load, read_log
 from linoto.columns import Spline
-from linoto.core.evidence import evidence
 from linoto.logs.dialects import DIALECTS
+from linoto.logs.features import LoggedContexts
 from linoto.logs.statement import Question, statement_of
-from linoto.logs.usual_crosses import ones_of
+from linoto.logs.usual_crosses import Borne
 from linoto.logs.usual_curves import MOST_WORK, bent_recipes, work_of
 
 NAMED: dict[str, Any] = {"item": "offer", "reward": "click"}
@@ -39,7 +39,7 @@ def told(log: Log) -> list[str]:
 
 
 def likelihood(log: Log) -> float:
-    return float(evidence(log.moments, ones=ones_of(log.recipe)).max())
+    return Borne(LoggedContexts(log.recipe, *log.halves)).likelihood
 
 
 def test_numbers_bend_where_the_log_is_likelier_so_and_it_is_said() -> None:
