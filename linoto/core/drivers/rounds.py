@@ -32,7 +32,7 @@ from linoto.core.drivers.questions import (
     as_round,
     check_listed,
 )
-from linoto.core.drivers.round_states import before_arms, can_be_ordered, know_log, normalised
+from linoto.core.drivers.round_states import before_arms, beside, can_be_ordered, know_log, normalised
 from linoto.core.explorers import View, ask_own
 from linoto.core.false_bounds import check_length, least_possible, naming_enough, with_bound
 from linoto.core.features.moments import Moments, rows_of
@@ -86,6 +86,7 @@ class RoundArms(Driver[Round]):
         self.calls = RoundCalls(self.coin, self.shift)
         self.needs_practice = int(running.params[0]["fallback"]) != kernels.LCB_ARM  # in every round
         self.places = item_changes.older_places(changes)
+        running.held = beside(running.held, features, order)
         self.whitened: Floats = np.empty((self.d, 0))
         self.standing: tuple[Round, Decision] | None = None  # what was decided by a draw, until its commit
         self.asked: Round | None = None  # the latest question, whose arms are in the state
@@ -128,7 +129,8 @@ class RoundArms(Driver[Round]):
         )
         begin_models_of_rounds(driver)
         log = moments.as_rows() if order is None else rows_of(gram, vector, border)
-        run_once(kernels.context_begin, params, state, *log, driver.coin, driver.shift, steps=moments.d**3)
+        parts = driver.coin, driver.shift
+        run_once(kernels.context_begin, params, running.held, *log, *parts, steps=moments.d**3)
         driver.draw()
         return driver
 
@@ -673,7 +675,8 @@ class RoundArms(Driver[Round]):
             order = Order.by_item(larger)
             places = self.order.after(order, places)
         border = 0 if order is None else order.border
-        running.state = item_changes.grown(running.state, places, change, params, border)
+        grown = item_changes.grown(running.state, places, change, params, border)
+        running.state = beside(grown, larger, order)
         running.params, self.order = params, order
         self.moments, self.composition = moments, composition
         self.asked = self.shown = self.known_vectors = None
