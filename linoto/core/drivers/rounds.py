@@ -26,7 +26,7 @@ from linoto.core.drivers.order import Order, entries_of, order_for
 from linoto.core.drivers.questions import (
     Checked,
     Features,
-    FewFeatures,
+    Few,
     Round,
     as_few,
     as_round,
@@ -166,13 +166,15 @@ class RoundArms(Driver[Round]):
                 raise ValueError("actions must be None where a context or allowed is given, got both")
             if names is not None:
                 raise ValueError("names must be None where a context or allowed is given, got both")
-            check_listed("allowed must be names of items", allowed)
-            items = self.offered_items(allowed)
+            if allowed is not None:
+                check_listed("allowed must be names of items", allowed)
+            items = self.offered_items(allowed) if self.changes else allowed
             names = list(items) if items is not None else getattr(self.features, "items", None) or None
             practice = practice(context, names) if callable(practice) else practice
-            if self.order is not None and hasattr(self.features, "few"):
-                found = cast(FewFeatures, self.features).few(context, items)
-                if (known := as_few(found, practice, names, self.d, self.order)) is not None:
+            few: Few | None = getattr(self.features, "few", None)
+            if self.order is not None and few is not None:
+                known = as_few(few(context, items), practice, names, self.order)
+                if known is not None:
                     return self.as_complete(known)
             actions = self.features.transform(context, items)
         if actions is None:
@@ -203,8 +205,6 @@ class RoundArms(Driver[Round]):
 
     def offered_items(self, allowed: Any) -> Any:
         """The items of a round: those that were asked for, or all; none that was removed."""
-        if not self.changes:
-            return allowed
         gone = self.removed
         if not gone:
             return allowed
@@ -261,10 +261,11 @@ class RoundArms(Driver[Round]):
             self.whitened = np.empty(asked.actions.shape)
 
     def run_kernel(self, asked: Round, proposal: int) -> None:
-        self.ask_models(asked, proposal)
-        if proposal < 0 and self.limits_proposals:
-            proposal = self.proposed_among(asked)
         running = self.running
+        if running.rails is not None:
+            self.ask_models(asked, proposal)
+            if proposal < 0 and self.limits_proposals:
+                proposal = self.proposed_among(asked)
         self.calls.decide(running.params, running.held, self.whitened, asked.weights, asked.offered, proposal)
 
     def proposed_among(self, asked: Round) -> int:
@@ -289,23 +290,19 @@ class RoundArms(Driver[Round]):
         now = of_a_decision(self.running.held.run)
         _, _, _, _, arm, explored, _, _, fallback, _ = now
         action = vector = asked.action(arm)
-        practice: dict[str, Any] = {}
+        fields = asked.named(arm)
+        asked.write(fields, "action", arm)
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
             compared = fallback if coin else asked.only_practice
             if compared is None:
                 vector = self.running.state.vectors[kernels.XBAR].copy()
-                practice = {"_practice": partial(entries_of, vector, self.order)}
+                fields["_practice"] = partial(entries_of, vector, self.order)
             else:
                 vector = action if compared == arm else asked.action(compared)
-                practice = asked.written("practice", compared)
+                asked.write(fields, "practice", compared)
         if explored and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
-        fields = {
-            "fallback": fallback if 0 <= fallback < asked.offered else None,
-            **asked.named(arm),
-            **asked.written("action", arm),
-            **practice,
-        }
+        fields["fallback"] = fallback if 0 <= fallback < asked.offered else None
         decision = self.decided(now, fields)
         self.known_vectors = decision, action, vector
         return decision
