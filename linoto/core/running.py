@@ -48,6 +48,7 @@ class Running:
             name: lean_copy(getattr(held, name)) for name in ("square", "vectors", "arms", "counts")
         }
         parts["run"] = held.run.copy()
+        parts["blocks"] = None if held.blocks is None else held.blocks.copy()
         return replace(
             self,
             held=held._replace(**parts),

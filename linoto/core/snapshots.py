@@ -438,7 +438,8 @@ def restore_rounds(
         driver.standing = driver.shown = asked, Decision.from_dict(header["thrown"])
         driver.accepted = accepted_arms(arrays, asked.offered)
         if "chances" in arrays:
-            driver.running.state = kernels.with_arms(state, asked.actions, asked.places)
+            held = driver.running.held
+            driver.running.state = kernels.with_arms(held, asked.actions, asked.places)
             driver.running.state.arms[kernels.CHANCE, : asked.offered] = arrays["chances"]
     return Agent(policy, driver)
 

@@ -29,12 +29,12 @@ class Kind(NamedTuple):
 
     numbers: str = "float64"  # of the features of arms
     writeable: bool = True
-    blocks: Part = None
+    blocks: bool = False
 
     @classmethod
     def of(cls, state: State) -> Kind:
         """That of this one."""
-        return cls(state.actions.dtype.name, state.actions.flags.writeable, state.blocks)
+        return cls(state.actions.dtype.name, state.actions.flags.writeable, state.blocks is not None)
 
 
 OWNED = Kind()
@@ -209,7 +209,8 @@ def tiny_problem(parts: Parts, kind: Kind = OWNED) -> tuple[Records, State]:
     params, features = np.zeros(2 if shifted else 1, dtype=kernels.PARAMS), np.ones((1, 1), kind.numbers)
     params["ridge"], features.flags.writeable = 1.0, kind.writeable
     state = kernels.allocate(np.ones((1, 1)), np.zeros(1, np.int64), np.zeros(1), shifted)
-    return params, state._replace(actions=features, blocks=kind.blocks)
+    blocks = np.zeros(kernels.NO_BLOCKS) if kind.blocks else None
+    return params, state._replace(actions=features, blocks=blocks)
 
 
 def tiny_lists(kind: Kind) -> tuple[Records, State, kernels.Lists]:

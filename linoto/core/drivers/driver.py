@@ -13,7 +13,7 @@ import numpy.typing as npt
 from linoto.core import acceptable, kernels
 from linoto.core.arrays import Bools, Floats, reader
 from linoto.core.certificates import Certificate, Situation, certify
-from linoto.core.coins import KEY_BYTES, Coins, KeyedCoins
+from linoto.core.coins import KEY_BYTES, Coins, KeyedCoins, draw_coins
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
 from linoto.core.explorers import View, is_users_own, rule_of
@@ -526,7 +526,7 @@ class Driver(ABC, Generic[Q]):
         running.stays_safe = False
         running.tickets.offered.clear()
         if running.coins is not None:
-            running.draw_coins()
+            draw_coins(running.held.run, running.coins)
         if self.rule.draws != kernels.NO_DRAWS:
             self.draw_for_explorer()
 

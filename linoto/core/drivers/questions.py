@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,6 +41,9 @@ class FewFeatures(Features, Protocol):
         """(k, w) an arm's own features and the shared ones, which nobody else holds; (k,) where own begin."""
 
 
+Few = Callable[[Any, Sequence[str] | None], tuple[Floats, Ints]]  # the method of these
+
+
 class Round(NamedTuple):
     """One round: its arms, and the weights with which practice plays them."""
 
@@ -69,11 +72,12 @@ class Round(NamedTuple):
         offered = arm < self.offered
         return {"arm": arm if offered else None, "name": self.names[arm] if self.names and offered else None}
 
-    def written(self, field: str, arm: int) -> dict[str, Any]:
+    def write(self, fields: dict[str, Any], field: str, arm: int) -> None:
         """The features of an arm as a field of a decision: when they are read, where zeros are left out."""
         if self.places is None:
-            return {field: self.entries(arm)}
-        return {f"_{field}": partial(self.entries, arm)}
+            fields[field] = self.entries(arm)
+        else:
+            fields[f"_{field}"] = partial(self.entries, arm)
 
     def entries(self, arm: int) -> tuple[float, ...]:
         """(d,) all features of an arm, as a decision holds them."""
@@ -101,8 +105,9 @@ class Round(NamedTuple):
         if self.places is None:
             return self.actions[:, arm].copy()
         if self.order is None:
-            place, vector = int(self.places[arm]), np.zeros(self.d)
-            vector[place : place + len(self.actions)] = self.actions[: self.d - place, arm]
+            place, column, vector = int(self.places.item(arm)), self.actions[:, arm], np.zeros(self.d)
+            stop = place + column.size
+            vector[place:stop] = column if stop <= self.d else column[: self.d - stop]
             return vector
         border, place, vector = self.order.border, int(self.places[arm]), np.zeros(self.d)
         own = len(self.actions) - (self.d - border)
@@ -179,20 +184,30 @@ def as_round(
 
 
 def as_few(
-    found: tuple[Floats, Ints], practice: Any, names: Sequence[str] | None, d: int, order: Order
+    found: tuple[Floats, Ints], practice: Any, names: Sequence[str] | None, order: Order
 ) -> Round | None:
     """The same of arms that are given by their few features; None where all of them have to be looked at."""
-    (rows, places), needed, k = found, None if order.is_plain else order, len(found[0])
+    (rows, places), needed, k, d = found, None if order.is_plain else order, len(found[0]), order.places.size
     known = names if isinstance(names, tuple) else as_names(names, k)  # a tuple: those of the recipe
-    weights, vector = as_practice(practice, k, d, known)
-    columns = np.ascontiguousarray(rows.T)
+    columns, begins = np.ascontiguousarray(rows.T), places.astype(np.float64)
     entries = columns.reshape(-1)
-    if vector is not None or not entries.dot(entries) < LARGEST:
+    small = entries.dot(entries) < LARGEST
+    if small and type(practice) is int and 0 <= practice < k:  # the usual case
+        return Round(columns, certain_weights(k, practice), k, known, 1.0, d, begins, needed, practice)
+    weights, vector = as_practice(practice, k, d, known)
+    if vector is not None or not small:
         return None
-    said = practice if type(practice) is int else None
-    certain = said is not None or isinstance(practice, str | int)
+    certain = isinstance(practice, str | int)
     peak = 1.0 if certain else 0.0 if practice is None else float(np.maximum.reduce(weights))
-    return Round(columns, weights, k, known, peak, d, places.astype(np.float64), needed, said)
+    return Round(columns, weights, k, known, peak, d, begins, needed)
+
+
+@lru_cache(maxsize=64)
+def certain_weights(k: int, arm: int) -> Floats:
+    """(k,) the weights of practice where it plays one arm; nobody writes into them."""
+    weights = np.zeros(k)
+    weights[arm] = 1.0
+    return weights
 
 
 def framed_in(order: Order, rows: Floats) -> tuple[Floats, Floats]:

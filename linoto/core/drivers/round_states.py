@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.drivers.order import Order
 from linoto.core.drivers.questions import as_weights
 from linoto.core.features.moments import Moments
 from linoto.core.kernels import State
+
+LONGEST_OWN = 2  # features of an arm, for each arm there is, up to which loops over arms are the faster ones
 
 
 def empty_state(params: Records, moments: Moments) -> State:
@@ -21,6 +26,13 @@ def empty_state(params: Records, moments: Moments) -> State:
 def can_be_ordered(params: Records) -> bool:
     """Whether R is all that is kept of features: no log that may have moved, no log-odds of clicks."""
     return bool(params.size == 1 and params[0]["explorer"] != kernels.LOGISTIC)
+
+
+def beside(state: State, features: Any, order: Order | None) -> State:
+    """The state with R laid out for loops over all arms, where each has features of its own and no others."""
+    if order is None or not order.is_plain or features.own_width > LONGEST_OWN * len(features.items):
+        return state
+    return kernels.with_blocks(state, features.own_width)
 
 
 def know_log(state: State, moments: Moments) -> None:
@@ -38,7 +50,7 @@ def before_arms(state: State, actions: Floats, places: Floats | None) -> State:
     if actions.shape[1] != state.arms.shape[1]:
         return kernels.with_arms(state, actions, places)
     state.arms[kernels.PLACE] = 0.0 if places is None else places
-    return State(actions, *state[1:])
+    return State._make((actions, *state[1:]))
 
 
 def normalised(ends: Ints, weights: Floats) -> Floats:

@@ -26,13 +26,13 @@ from linoto.core.drivers.order import Order, entries_of, order_for
 from linoto.core.drivers.questions import (
     Checked,
     Features,
-    FewFeatures,
+    Few,
     Round,
     as_few,
     as_round,
     check_listed,
 )
-from linoto.core.drivers.round_states import before_arms, can_be_ordered, know_log, normalised
+from linoto.core.drivers.round_states import before_arms, beside, can_be_ordered, know_log, normalised
 from linoto.core.explorers import View, ask_own
 from linoto.core.false_bounds import check_length, least_possible, naming_enough, with_bound
 from linoto.core.features.moments import Moments, rows_of
@@ -86,6 +86,7 @@ class RoundArms(Driver[Round]):
         self.calls = RoundCalls(self.coin, self.shift)
         self.needs_practice = int(running.params[0]["fallback"]) != kernels.LCB_ARM  # in every round
         self.places = item_changes.older_places(changes)
+        running.held = beside(running.held, features, order)
         self.whitened: Floats = np.empty((self.d, 0))
         self.standing: tuple[Round, Decision] | None = None  # what was decided by a draw, until its commit
         self.asked: Round | None = None  # the latest question, whose arms are in the state
@@ -128,7 +129,8 @@ class RoundArms(Driver[Round]):
         )
         begin_models_of_rounds(driver)
         log = moments.as_rows() if order is None else rows_of(gram, vector, border)
-        run_once(kernels.context_begin, params, state, *log, driver.coin, driver.shift, steps=moments.d**3)
+        parts = driver.coin, driver.shift
+        run_once(kernels.context_begin, params, running.held, *log, *parts, steps=moments.d**3)
         driver.draw()
         return driver
 
@@ -164,13 +166,15 @@ class RoundArms(Driver[Round]):
                 raise ValueError("actions must be None where a context or allowed is given, got both")
             if names is not None:
                 raise ValueError("names must be None where a context or allowed is given, got both")
-            check_listed("allowed must be names of items", allowed)
-            items = self.offered_items(allowed)
+            if allowed is not None:
+                check_listed("allowed must be names of items", allowed)
+            items = self.offered_items(allowed) if self.changes else allowed
             names = list(items) if items is not None else getattr(self.features, "items", None) or None
             practice = practice(context, names) if callable(practice) else practice
-            if self.order is not None and hasattr(self.features, "few"):
-                found = cast(FewFeatures, self.features).few(context, items)
-                if (known := as_few(found, practice, names, self.d, self.order)) is not None:
+            few: Few | None = getattr(self.features, "few", None)
+            if self.order is not None and few is not None:
+                known = as_few(few(context, items), practice, names, self.order)
+                if known is not None:
                     return self.as_complete(known)
             actions = self.features.transform(context, items)
         if actions is None:
@@ -201,8 +205,6 @@ class RoundArms(Driver[Round]):
 
     def offered_items(self, allowed: Any) -> Any:
         """The items of a round: those that were asked for, or all; none that was removed."""
-        if not self.changes:
-            return allowed
         gone = self.removed
         if not gone:
             return allowed
@@ -259,10 +261,11 @@ class RoundArms(Driver[Round]):
             self.whitened = np.empty(asked.actions.shape)
 
     def run_kernel(self, asked: Round, proposal: int) -> None:
-        self.ask_models(asked, proposal)
-        if proposal < 0 and self.limits_proposals:
-            proposal = self.proposed_among(asked)
         running = self.running
+        if running.rails is not None:
+            self.ask_models(asked, proposal)
+            if proposal < 0 and self.limits_proposals:
+                proposal = self.proposed_among(asked)
         self.calls.decide(running.params, running.held, self.whitened, asked.weights, asked.offered, proposal)
 
     def proposed_among(self, asked: Round) -> int:
@@ -287,23 +290,19 @@ class RoundArms(Driver[Round]):
         now = of_a_decision(self.running.held.run)
         _, _, _, _, arm, explored, _, _, fallback, _ = now
         action = vector = asked.action(arm)
-        practice: dict[str, Any] = {}
+        fields = asked.named(arm)
+        asked.write(fields, "action", arm)
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
             compared = fallback if coin else asked.only_practice
             if compared is None:
                 vector = self.running.state.vectors[kernels.XBAR].copy()
-                practice = {"_practice": partial(entries_of, vector, self.order)}
+                fields["_practice"] = partial(entries_of, vector, self.order)
             else:
                 vector = action if compared == arm else asked.action(compared)
-                practice = asked.written("practice", compared)
+                asked.write(fields, "practice", compared)
         if explored and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
-        fields = {
-            "fallback": fallback if 0 <= fallback < asked.offered else None,
-            **asked.named(arm),
-            **asked.written("action", arm),
-            **practice,
-        }
+        fields["fallback"] = fallback if 0 <= fallback < asked.offered else None
         decision = self.decided(now, fields)
         self.known_vectors = decision, action, vector
         return decision
@@ -673,7 +672,8 @@ class RoundArms(Driver[Round]):
             order = Order.by_item(larger)
             places = self.order.after(order, places)
         border = 0 if order is None else order.border
-        running.state = item_changes.grown(running.state, places, change, params, border)
+        grown = item_changes.grown(running.state, places, change, params, border)
+        running.state = beside(grown, larger, order)
         running.params, self.order = params, order
         self.moments, self.composition = moments, composition
         self.asked = self.shown = self.known_vectors = None

@@ -74,7 +74,9 @@ class OwnFeatures(Digested):
         if x.size != self.width:
             raise ValueError(f"context must have {self.width} numbers, got {x.size}")
         places = self.first_places if arms is None else self.places_of(arms)
-        return x.repeat(places.size).reshape(self.width, -1).T, places  # one column after the other
+        rows = np.empty((self.width, places.size)).T  # one column after the other
+        rows[:] = x
+        return rows, places
 
     @cached_property
     def first_places(self) -> Ints:

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from linoto.core.kernels.ledger import *  # noqa: F403
     from linoto.core.kernels.list_rounds import *  # noqa: F403
     from linoto.core.kernels.lists import *  # noqa: F403
+    from linoto.core.kernels.one_hot import *  # noqa: F403
     from linoto.core.kernels.rails import *  # noqa: F403
     from linoto.core.kernels.rounds import *  # noqa: F403
     from linoto.core.kernels.told import *  # noqa: F403
     from linoto.core.kernels.whitened import *  # noqa: F403
 
 COMPILED = {  # what Python calls, by file
-    "estimate": ("combine", "dot", "tally"),
+    "estimate": ("combine", "dot"),
+    "one_hot": ("tally",),
     "ledger": ("ledger_begin", "ledger_commit", "ledger_observe", "ledger_room"),
     "control": (
         "coin_begin",

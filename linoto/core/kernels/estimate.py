@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.arrays import Floats, Ints
 from linoto.core.kernels.compiling import compiled, inlined, inner
 from linoto.core.kernels.layout import (
     BLOCK,
@@ -17,24 +17,16 @@ from linoto.core.kernels.layout import (
     FACTOR,
     GRAM,
     HALF,
-    HUCB1,
     INVERSE,
     LCB,
     LIFT,
     LOG_GRAM,
     LOG_ROOT,
-    LOGGED,
     LOST,
     MEAN,
-    MIN_UCB,
     MOVE,
     MOVED,
-    OFFLINE_SUMS,
-    OWN_MEAN,
-    OWN_WIDTH,
     PLACE,
-    POOLED_MEAN,
-    POOLED_WIDTH,
     RECENT_SEEN,
     RECENT_SUMS,
     REFINED,
@@ -50,16 +42,17 @@ from linoto.core.kernels.layout import (
     SUMS,
     TARGET,
     THETA,
-    UCB1,
     VARIANCE,
     WHITE,
     WHITE_INVERSE,
     WIDTH,
     WORK,
+    Blocks,
     Part,
     State,
     online_part,
 )
+from linoto.core.kernels.one_hot import refresh_one_hot, settle
 
 online = inner(online_part)
 
@@ -215,7 +208,7 @@ def solve(s: State, y: Floats, out: Floats) -> None:
 
 
 @inner
-def solve_by_blocks(s: State, y: Floats, out: Floats, blocks: Part) -> None:
+def solve_by_blocks(s: State, y: Floats, out: Floats, blocks: Blocks) -> None:
     """The same where V is not diagonal, block by block where it has any."""
     if blocks is None:
         combine(s.square[INVERSE], y, out)
@@ -240,14 +233,40 @@ def take(x: Floats, weight: float, row: Floats) -> None:
 
 
 @inner
+def take_four(
+    x: Floats, weights: tuple[float, float, float, float], r0: Floats, r1: Floats, r2: Floats, r3: Floats
+) -> None:
+    """The same of four rows, one after the other."""
+    w0, w1, w2, w3 = weights
+    for j in range(x.size):
+        x[j] = x[j] - w0 * r0[j] - w1 * r1[j] - w2 * r2[j] - w3 * r3[j]
+
+
+@inner
 def whiten_part(factor: Floats, x: Floats, first: int, end: int, border: int) -> None:
-    """z of R'z = x from `first` to `end`, in the place of x, and what these take from the border."""
-    for i in range(first, end):
-        row = factor[i]
-        x[i] /= row[i]
-        take(x[i + 1 : end], x[i], row[i + 1 : end])
+    """z of R'z = x from `first` to `end`, in the place of x, and what these take from the border.
+
+    Four rows at a time, whose numbers are taken one after the other: the bits of row by row.
+    """
+    i = first
+    while i + 4 <= end:
+        r0, r1, r2, r3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+        z0 = x[i] / r0[i]
+        z1 = (x[i + 1] - z0 * r0[i + 1]) / r1[i + 1]
+        z2 = (x[i + 2] - z0 * r0[i + 2] - z1 * r1[i + 2]) / r2[i + 2]
+        z3 = (x[i + 3] - z0 * r0[i + 3] - z1 * r1[i + 3] - z2 * r2[i + 3]) / r3[i + 3]
+        x[i], x[i + 1], x[i + 2], x[i + 3] = z0, z1, z2, z3
+        i += 4
+        take_four(x[i:end], (z0, z1, z2, z3), r0[i:end], r1[i:end], r2[i:end], r3[i:end])
         if border < x.size:
-            take(x[border:], x[i], row[border:])
+            behind = r0[border:], r1[border:], r2[border:], r3[border:]
+            take_four(x[border:], (z0, z1, z2, z3), *behind)
+    for j in range(i, end):
+        row = factor[j]
+        x[j] /= row[j]
+        take(x[j + 1 : end], x[j], row[j + 1 : end])
+        if border < x.size:
+            take(x[border:], x[j], row[border:])
 
 
 @inner
@@ -286,7 +305,7 @@ def project(s: State, v: Floats, out: Floats) -> None:
 
 
 @inner
-def project_places(s: State, v: Floats, out: Floats, blocks: Part) -> None:
+def project_places(s: State, v: Floats, out: Floats, blocks: Blocks) -> None:
     """The same where the features of an arm that may not be 0 begin at its place."""
     if blocks is None:  # one-hot
         scale, place = s.actions[0], s.arms[PLACE]
@@ -354,63 +373,6 @@ def whiten(factor: Floats, x: Floats, first: int, end: int) -> None:
         x[i] /= factor[i, i]
         for j in range(i + 1, end):
             x[j] -= factor[i, j] * x[i]
-
-
-@inner
-def settle(p: Any, s: State, arm: int, extras: Part) -> None:
-    """What is known of a one-hot arm, from its own counts: no other arm shares its feature."""
-    i, scale, seen, total = int(s.arms[PLACE, arm]), s.actions[0, arm], s.arms[SEEN, arm], s.arms[SUMS, arm]
-    gram = p.ridge + seen * scale * scale
-    root = sqrt(gram)
-    s.square[GRAM, 0, i], s.square[INVERSE, 0, i], s.square[FACTOR, 0, i] = gram, 1.0 / gram, root
-    s.vectors[TARGET, i], s.vectors[HALF, i] = total * scale, total * scale / root
-    s.vectors[THETA, i] = total * scale / gram
-    s.arms[MEAN, arm] = scale * s.vectors[THETA, i]
-    s.arms[VARIANCE, arm] = scale * scale / gram
-    s.arms[WIDTH, arm] = abs(scale) / root
-    if extras is not None and p.explorer >= UCB1:
-        tally_arm(p, s, arm)
-    if p.shift > 0.0:
-        s.arms[MOVED, arm] = s.square[LOG_GRAM, 0, i] * (scale / gram) ** 2
-
-
-@inner
-def tally_arm(p: Any, s: State, arm: int) -> None:
-    """Mean and width, 1 / sqrt(n), of the rewards of one arm: n = 0 is infinitely wide."""
-    seen, total, logged = s.arms[SEEN, arm], s.arms[SUMS, arm], float(s.counts[LOGGED, arm])
-    own, own_total = seen, total
-    if p.explorer == UCB1 or p.explorer == MIN_UCB:  # the others count the log as their own
-        own, own_total = seen - logged, total - s.arms[OFFLINE_SUMS, arm]
-    s.arms[OWN_MEAN, arm] = own_total / own if own > 0.0 else 0.0
-    s.arms[OWN_WIDTH, arm] = 1.0 / sqrt(own) if own > 0.0 else inf
-    if p.explorer == HUCB1:
-        s.arms[POOLED_WIDTH, arm] = logged * s.arms[OWN_WIDTH, arm] if logged > 0.0 else 0.0
-    elif p.explorer == MIN_UCB:
-        s.arms[POOLED_MEAN, arm] = (total + logged * p.log_shift) / seen if logged > 0.0 else 0.0
-        s.arms[POOLED_WIDTH, arm] = 1.0 / sqrt(seen) if logged > 0.0 else inf
-
-
-@compiled
-def tally(params: Records, s: State) -> None:
-    """The same for every arm."""
-    for a in range(s.arms[SEEN].size):
-        tally_arm(params[0], s, a)
-
-
-@inner
-def refresh_one_hot(p: Any, s: State, extras: Part) -> None:
-    """The same where V is diagonal; a feature that no arm has keeps the ridge."""
-    r, gram = s.run[0], s.square[GRAM, 0]
-    gram[:] = p.ridge
-    s.square[INVERSE] = 1.0 / p.ridge
-    s.square[FACTOR] = sqrt(p.ridge)
-    for a in range(s.arms[MEAN].size):
-        settle(p, s, a, extras)
-    r.log_det = r.widest = 0.0
-    r.since_refresh = 0
-    for i in range(gram.size):
-        r.log_det += log(gram[i])
-        r.widest = max(r.widest, s.square[INVERSE, 0, i])
 
 
 @inner
@@ -679,7 +641,7 @@ def learn(
     mean: float,
     variance: float,
     reward: float,
-    blocks: Part,
+    blocks: Blocks,
 ) -> tuple[float, float]:
     """V, V^-1 and theta by one rank-one step for a row x of known mean and variance, in its block.
 

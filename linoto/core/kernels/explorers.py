@@ -6,6 +6,7 @@ from math import exp, inf, log, sqrt
 from typing import Any
 
 from linoto.core.arrays import Floats, Records
+from linoto.core.kernels.beside import end_with_arms, is_every_arm, score_beside
 from linoto.core.kernels.compiling import inner
 from linoto.core.kernels.estimate import block_end, copy, dot, online, project, unwhiten_all
 from linoto.core.kernels.layout import (
@@ -53,6 +54,7 @@ from linoto.core.kernels.layout import (
     VARIANCE,
     WHOLE_PRIOR,
     WIDTH,
+    Blocks,
     Part,
     State,
 )
@@ -88,7 +90,7 @@ def noise_share(p: Any, r: Any) -> float:
 
 
 @inner
-def unwhiten(s: State, factor: Floats, normals: Floats, out: Floats, blocks: Part) -> None:
+def unwhiten(s: State, factor: Floats, normals: Floats, out: Floats, blocks: Blocks) -> None:
     """out = R^-1 normals, of a factor R: a draw with covariance V^-1.
 
     Four rows at a time: each division waits for the one before it, and the sums to their right do not.
@@ -310,12 +312,21 @@ def spread_of(p: Any, spread: float, variance: float, length: float) -> float:
 
 
 @inner
+def draw_means(s: State, out: Floats, blocks: Blocks) -> None:
+    """out = <a, R^-1 normals> for every arm a."""
+    if blocks is not None and is_every_arm(s, blocks) and end_with_arms(s, s.actions.shape[0]):
+        score_beside(s, blocks, out)
+        return
+    unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], s.vectors[STEP], blocks)
+    project(s, s.vectors[STEP], out)
+
+
+@inner
 def score_by_draw(p: Any, s: State) -> None:
     """Thompson sampling: the mean of every arm under one drawn parameter, as wide as each asks for."""
-    mean, score, draw, spread = s.arms[MEAN], s.arms[SCORE], s.vectors[STEP], thompson_spread(p, s)
+    mean, score, spread = s.arms[MEAN], s.arms[SCORE], thompson_spread(p, s)
     variance, length = s.arms[VARIANCE], s.arms[CROSS]
-    unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], draw, s.blocks)
-    project(s, draw, score)
+    draw_means(s, score, s.blocks)
     if p.law == WHOLE_PRIOR:
         square_lengths(s, length)
     for a in range(mean.size):

@@ -11,6 +11,15 @@ from math import log, sqrt
 from typing import Any
 
 from linoto.core.arrays import Floats
+from linoto.core.kernels.beside import (
+    add_products,
+    is_apart,
+    is_every_arm,
+    keep_beside,
+    part_of,
+    sum_products,
+    whiten_beside,
+)
 from linoto.core.kernels.compiling import inner
 from linoto.core.kernels.estimate import (
     block_begin,
@@ -20,6 +29,7 @@ from linoto.core.kernels.estimate import (
     copy,
     dot,
     extent,
+    in_fours,
     join_blocks,
     unwhiten_all,
     whiten_part,
@@ -66,6 +76,7 @@ def read_factor(s: State) -> None:
     for i in range(factor.shape[0]):
         r.log_det += 2.0 * log(factor[i, i])
     r.behind = 1
+    keep_beside(s, s.blocks, 0, factor.shape[0])
 
 
 @inner
@@ -86,6 +97,9 @@ def measure_hybrid(s: State, whitened: Floats) -> None:
     own, half, factor = rows - (d - border), s.vectors[HALF], s.square[FACTOR]
     mean, variance, length = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH]
     shared, column, cross = whitened[: d - border], s.vectors[WORK], s.arms[CROSS]
+    if is_every_arm(s, s.blocks):
+        measure_beside(s, s.blocks, shared)
+        return
     for a in range(k):
         measure_own(s, a, own, shared)
     for i in range(d - border):
@@ -98,6 +112,46 @@ def measure_hybrid(s: State, whitened: Floats) -> None:
             mean[a] += weight * z[a]
             variance[a] += z[a] * z[a]
             length[a] += x[a] * x[a]
+
+
+@inner
+def measure_beside(s: State, blocks: Floats, shared: Floats) -> None:
+    """Mean, variance and squared length of every arm, z of R'z = x for all of them at once.
+
+    Sums are those of `measure_own`, block by block. Most arms have one block, or only blocks of one feature.
+    """
+    p, k, apart = blocks.shape[0] - 3, blocks.shape[2], 0
+    z, mean, variance, length = blocks[p], s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH]
+    first = end = p
+    for a in range(k):
+        begin, stop = part_of(s, a, p)
+        if stop - begin > end - first:
+            first, end = begin, stop
+        apart += is_apart(s, a, p)
+    whiten_beside(s.actions, blocks, z)
+    if apart < k:
+        sum_products(s.actions, s.actions, first, end, blocks[p + 2], length)
+        sum_products(z, blocks[p + 1], first, end, blocks[p + 2], mean)
+        sum_products(z, z, first, end, blocks[p + 2], variance)
+    if apart > 0:
+        sum_apart(s, blocks, blocks[p + 2])
+    for a in range(k):
+        if is_apart(s, a, p):
+            mean[a], variance[a], length[a] = blocks[p + 2, 0, a], blocks[p + 2, 1, a], blocks[p + 2, 2, a]
+        elif first == end or part_of(s, a, p) != (first, end):
+            measure_own(s, a, p, shared)
+
+
+@inner
+def sum_apart(s: State, blocks: Floats, sums: Floats) -> None:
+    """The same sums one feature after the other."""
+    p = blocks.shape[0] - 3
+    z, half = blocks[p], blocks[p + 1]
+    sums[:3] = 0.0
+    for j in range(p):
+        add_products(z[j], half[j], sums[0])
+        add_products(z[j], z[j], sums[1])
+        add_products(s.actions[j], s.actions[j], sums[2])
 
 
 @inner
@@ -167,13 +221,13 @@ def turn(row: Floats, x: Floats, cosine: float, sine: float) -> None:
 @inner
 def add_square(square: Floats, x: Floats, weight: float, first: int, last: int, border: int) -> None:
     """square += weight x x', for a row that is 0 outside of `first` to `last` and of the border."""
-    for i in range(first, x.size):
-        if i >= last and i < border:
-            continue
+    i = first if first < last else border
+    while i < x.size:
         for j in range(first, last):
             square[i, j] += weight * x[i] * x[j]
         for j in range(border, x.size):
             square[i, j] += weight * x[i] * x[j]
+        i = border if i == last - 1 and last < border else i + 1
 
 
 @inner
@@ -181,14 +235,19 @@ def learn_hybrid(p: Any, s: State, action: Floats, reward: float, error: float) 
     """One more reward, O((p + q)^2 + d), p own features and q shared; theta follows when it is read."""
     r, border, d = s.run[0], s.run[0].border, action.size
     x, z, half = s.vectors[WORK], s.vectors[REFINED], s.vectors[HALF]
-    copy(action, x)
-    copy(action, z)
-    first, last = extent(x[:border])
+    first, last = extent(action[:border])
     join_blocks(s, first, last)
     end = block_end(s, first)
+    begin, stop = 0, d
+    if border == d and r.lost_sum == 0.0:  # nobody reads what is 0 beside the block
+        begin = first - first % 4
+        stop = in_fours(begin, end, d)
+    copy(action[begin:stop], x[begin:stop])
+    copy(action[begin:stop], z[begin:stop])
     whiten_part(s.square[FACTOR], z, first, end, border)
     whiten_part(s.square[FACTOR], z, border, d, d)
-    variance, mean = dot(z, z), dot(z, half)
+    part = z[begin:stop]
+    variance, mean = dot(part, part), dot(part, half[begin:stop])
     growth = 1.0 + variance
     if p.estimates_noise == 1:
         r.residuals += (reward - mean) * (reward - mean) / growth
@@ -204,12 +263,13 @@ def learn_hybrid(p: Any, s: State, action: Floats, reward: float, error: float) 
         r.lost_trace += error * variance / growth
         add_square(s.square[LOST_GRAM], x, error, first, last, border)
     add_square(s.square[GRAM], x, 1.0, first, last, border)
-    for i in range(d):
+    for i in range(begin, stop):
         s.vectors[TARGET, i] += reward * x[i]
     rotate_in(s.square[FACTOR], half, x, reward, first, end, border)
     if p.memory > 0 and p.fade == 0.0:
         copy(action, x)
         rotate_in(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward, first, end, border)
+    keep_beside(s, s.blocks, first, end)
     r.log_det += log(growth)
     r.rewards += 1
     r.fresh, r.behind = 0, 1

@@ -368,6 +368,8 @@ MOST_TRIED = 256  # arms that are looked at one by one in a decision before list
 
 
 Part = int | None  # of a policy: 1, or None where it has none
+Blocks = Any  # R with its blocks beside each other, Floats as `beside` has them; None: arms stay the same
+NO_BLOCKS = (0, 1, 1)  # the shape where they are not kept
 
 
 class Parts(NamedTuple):
@@ -418,7 +420,9 @@ class State(NamedTuple):
     arms: Floats  # (rows, k)
     counts: Ints  # (rows, k)
     run: Records  # (1,) of RUN
-    blocks: Part = None  # V may have blocks and a border, and no arm is one-hot: rounds bring their own arms
+    blocks: Blocks = (
+        None  # where rounds bring their own arms: V may have blocks and a border, no arm is one-hot
+    )
 
     @property
     def arrays(self) -> tuple[Floats, Floats, Floats, Floats, Ints, Records]:
@@ -706,7 +710,7 @@ def allocate_rounds(params: Records, gram: Floats, target: Floats, border: int =
         arms=np.zeros((2 * len(ARM_ROWS) + len(SHIFT_ARMS) if shifted else len(ARM_ROWS), 0)),
         counts=np.zeros((len(COUNT_ROWS), 0), dtype=np.int64),
         run=np.zeros(params.size, dtype=RUN),
-        blocks=1,
+        blocks=np.zeros(NO_BLOCKS),
     )
     state.square[GRAM], state.vectors[TARGET], state.run["border"] = gram, target, border
     mark_blocks(state)
@@ -743,6 +747,26 @@ def mark_blocks(state: State) -> None:
     )
     state.run["split"] = ends.size > 1
     state.square[ROOT] = 0.0  # of the blocks of before
+    lay_beside(state)
+
+
+def with_blocks(state: State, p: int) -> State:
+    """The same state with R kept beside itself, where each arm has p features of its own and shares none."""
+    k = state.vectors.shape[1] // p
+    found = state._replace(blocks=np.zeros((p + 3, max(p, 4), k)))
+    lay_beside(found)
+    return found
+
+
+def lay_beside(state: State) -> None:
+    """Fill in these blocks, if there are any, from R and R theta."""
+    blocks, each = state.blocks, np.arange(state.square.shape[-1])
+    if blocks is None or not blocks.size:
+        return
+    p, k = len(blocks) - 3, blocks.shape[2]
+    of_arms = each.reshape(k, p)
+    blocks[:p, :p] = np.moveaxis(state.square[FACTOR][of_arms[:, :, None], of_arms[:, None]], 0, 2)
+    blocks[p + 1, :p] = state.vectors[HALF].reshape(k, p).T
 
 
 def with_arms(state: State, actions: Floats, places: Floats | None = None) -> State:

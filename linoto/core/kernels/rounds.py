@@ -402,13 +402,29 @@ def cut_arms(rows: Floats, places: Floats, border: int, columns: Floats) -> None
 
 
 @inner
+def only_weight(weights: Floats) -> int:
+    """The arm that has all the weight; -1 where several have some."""
+    only = 0
+    while only < weights.size - 1 and weights[only] == 0.0:
+        only += 1
+    for a in range(only + 1, weights.size):
+        if weights[a] != 0.0:
+            return -1
+    return only
+
+
+@inner
 def mix_arms(s: State, weights: Floats, out: Floats) -> None:
     """out = the sum of all arms, each times its weight, in the four sums of `dot`."""
     if s.actions.shape[0] == out.size:
         for i in range(out.size):
             out[i] = dot(s.actions[i], weights)
         return
-    k = weights.size
+    k, only = weights.size, only_weight(weights)
+    if only >= 0:
+        out[:] = 0.0
+        add_action(s, only, weights[only], out)
+        return
     sums = s.vectors[STEP], s.vectors[WORK], s.vectors[RESIDUE], s.vectors[REFINED]
     for total in sums:
         total[:] = 0.0
