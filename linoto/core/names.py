@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex, overload
 
 
@@ -99,9 +99,17 @@ def places_of(names: Names) -> Mapping[str, int]:
     )
 
 
-def check_index(argument: str, index: int, names: Sequence[str] | None) -> None:
-    """Refuse an index that is the name of another arm: of items called 1, 2 and 3 it may mean either."""
-    if names is None or names[index] == (name := str(index)) or name not in names:
+def check_index(
+    argument: str, index: Any, names: Sequence[str] | None, every: Container[str] | None = None
+) -> None:
+    """Refuse an index that is the name of another arm: of items called 1, 2 and 3 it may mean either.
+
+    `names` are those of a round, and `every` all there are. What is no index is none of its business.
+    """
+    if names is None or type(index) is not int or not 0 <= index < len(names):
+        return
+    name = str(index)
+    if names[index] == name or name not in (names if every is None else every):
         return
     raise ValueError(
         f"{argument} must say which arm it means where names are numbers, got {index}: give the name as "

@@ -248,7 +248,7 @@ def as_practice(practice: Any, k: int, d: int, names: Names | None) -> tuple[Flo
     if isinstance(practice, str):
         if names is None or practice not in names:
             raise ValueError(f"practice must be one of this round's arms, got {practice!r}")
-        practice = names.index(practice)
+        return as_practice(names.index(practice), k, d, None)
     if isinstance(practice, int | np.integer | bool):
         return as_practice(as_arm(practice, k, "practice"), k, d, None)
     if isinstance(practice, Mapping):

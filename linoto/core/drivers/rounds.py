@@ -36,7 +36,7 @@ from linoto.core.drivers.round_states import before_arms, beside, can_be_ordered
 from linoto.core.explorers import View, ask_own
 from linoto.core.false_bounds import check_length, least_possible, naming_enough, with_bound
 from linoto.core.features.moments import Moments, rows_of
-from linoto.core.names import Names
+from linoto.core.names import Names, check_index
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import is_only_looking, run_once
@@ -171,6 +171,7 @@ class RoundArms(Driver[Round]):
             items = self.offered_items(allowed) if self.changes else allowed
             names = list(items) if items is not None else getattr(self.features, "items", None) or None
             practice = practice(context, names) if callable(practice) else practice
+            check_index("practice", practice, names, getattr(self.features, "item_places", None))
             few: Few | None = getattr(self.features, "few", None)
             if self.order is not None and few is not None:
                 known = as_few(few(context, items), practice, names, self.order)
