@@ -233,40 +233,14 @@ def take(x: Floats, weight: float, row: Floats) -> None:
 
 
 @inner
-def take_four(
-    x: Floats, weights: tuple[float, float, float, float], r0: Floats, r1: Floats, r2: Floats, r3: Floats
-) -> None:
-    """The same of four rows, one after the other."""
-    w0, w1, w2, w3 = weights
-    for j in range(x.size):
-        x[j] = x[j] - w0 * r0[j] - w1 * r1[j] - w2 * r2[j] - w3 * r3[j]
-
-
-@inner
 def whiten_part(factor: Floats, x: Floats, first: int, end: int, border: int) -> None:
-    """z of R'z = x from `first` to `end`, in the place of x, and what these take from the border.
-
-    Four rows at a time, whose numbers are taken one after the other: the bits of row by row.
-    """
-    i = first
-    while i + 4 <= end:
-        r0, r1, r2, r3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
-        z0 = x[i] / r0[i]
-        z1 = (x[i + 1] - z0 * r0[i + 1]) / r1[i + 1]
-        z2 = (x[i + 2] - z0 * r0[i + 2] - z1 * r1[i + 2]) / r2[i + 2]
-        z3 = (x[i + 3] - z0 * r0[i + 3] - z1 * r1[i + 3] - z2 * r2[i + 3]) / r3[i + 3]
-        x[i], x[i + 1], x[i + 2], x[i + 3] = z0, z1, z2, z3
-        i += 4
-        take_four(x[i:end], (z0, z1, z2, z3), r0[i:end], r1[i:end], r2[i:end], r3[i:end])
+    """z of R'z = x from `first` to `end`, in the place of x, and what these take from the border."""
+    for i in range(first, end):
+        row = factor[i]
+        x[i] /= row[i]
+        take(x[i + 1 : end], x[i], row[i + 1 : end])
         if border < x.size:
-            behind = r0[border:], r1[border:], r2[border:], r3[border:]
-            take_four(x[border:], (z0, z1, z2, z3), *behind)
-    for j in range(i, end):
-        row = factor[j]
-        x[j] /= row[j]
-        take(x[j + 1 : end], x[j], row[j + 1 : end])
-        if border < x.size:
-            take(x[border:], x[j], row[border:])
+            take(x[border:], x[i], row[border:])
 
 
 @inner
