@@ -41,7 +41,10 @@ export function signed(value) {
   return text === "0" ? "0" : (value < 0 ? MINUS : "+") + text;
 }
 
-/** The same text without its sign. */
+/** The same text where no plus is wanted: a minus stays. */
+export const plain = (text) => text.replace("+", "");
+
+/** The same text without its sign, where a word says it: so much more, or so much less. */
 export const unsigned = (text) => text.replace(/^[+\u2212]/, "");
 
 /** A share as a percentage; all and nothing are said only of all and nothing. */
