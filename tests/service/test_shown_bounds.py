@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.loop_in_memory import close, fresh
+from helpers.loop_in_memory import decide as keep
 from helpers.loops import decide, digests, reward
 from helpers.service_process import create, opened
 
@@ -41,7 +43,8 @@ def test_bounds_are_cut_to_the_range_of_means_where_they_are_shown_and_nowhere_e
         assert (loop.agent.lcb < 0).any() and (loop.agent.ucb > 1).any(), "there is something to cut"
         for click in (rng.random(20) < 0.003).tolist():
             agent, shown = loop.agent, [ends(view) for view in arm_views(loop)]
-            np.testing.assert_array_equal(shown, np.clip([agent.lcb, agent.ucb], low, high).T)
+            now = 2 * agent.means - agent.ucb
+            np.testing.assert_allclose(shown, np.clip([now, agent.ucb], low, high).T, atol=1e-12)
             (first,) = arm_views(loop, limit=1)
             assert ends(first) == shown["abc".index(first.name)]
             made = decide(service)
@@ -51,9 +54,27 @@ def test_bounds_are_cut_to_the_range_of_means_where_they_are_shown_and_nowhere_e
             event = DECISIONS.decode(row[1])
             assert (event.lcb, event.ucb) == (agent.lcb[arm], agent.ucb[arm]), "events are not cut"
             why = service.store.read_database(lambda c, id=made.decision_id: explain(c, loop, id))
-            assert (made.lcb, made.ucb) == (why.lcb, why.ucb) == shown[arm]
+            best = float(np.clip(agent.lcb[arm], low, high))
+            assert (made.lcb, made.ucb) == (why.lcb, why.ucb) == (best, shown[arm][1])
             reward(service, made.decision_id, float(click))
         assert len(set(digests(service))) == 1
+
+
+def test_an_arm_that_became_worse_is_shown_with_one_interval_of_now() -> None:
+    """The best lower bound so far is above the upper one of now; a policy counts by it, people see both."""
+    gate = linoto.Control(budget=500.0, share=0.3)
+    confidence = linoto.Confidence(noise="bounded", reward_range=RANGE, bound=2.0)
+    log = LogStatistics(pulls=[3000, 1000, 0], reward_sums=[900.0, 300.0, 0.0])
+    loop = fresh(policy=linoto.Gated(gate=gate, confidence=confidence), offline=log, on_alarm="warn")
+    rng = np.random.default_rng(2)
+    for t, draw in enumerate(rng.random(3000).tolist()):
+        event = keep(loop, proposal=2)
+        close(loop, event.number, float(draw < (0.9 if t < 800 else 0.1)))
+    agent = loop.agent
+    assert agent.lcb[2] > agent.ucb[2], "the two contradict each other"
+    for view in [*arm_views(loop), *arm_views(loop, limit=1)]:
+        lower, upper = ends(view)
+        assert view.mean is not None and lower < view.mean < upper
 
 
 def test_an_estimate_outside_the_range_is_shown_at_its_end() -> None:

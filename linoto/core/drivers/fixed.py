@@ -655,6 +655,26 @@ class FixedArms(Driver[Bools | None]):
         upper = read(kernels.MEAN, index) + (radius + lost) * read(kernels.WIDTH, index)
         return read(kernels.LCB, index), upper
 
+    def estimates(self, arms: Ints) -> Floats:
+        """(3, n) of these arms: the estimate of each mean reward, and both ends of its interval of now.
+
+        Where that by rewards since the log is apart from the other, the log has moved further than was said:
+        the former stands alone. Of a few among many, no other arm is looked at.
+        """
+        running, few = self.running, arms.size < self.k
+        if few and running.lists is not None:
+            for arm in arms.tolist():
+                running.lists.meet(running.params, running.held, arm)
+        state = running.held if few else running.state
+        some = state._replace(arms=state.arms[:, arms])
+        found = np.array([some.arms[kernels.MEAN], *bounds_of(some)])
+        if kernels.is_shifted(some):
+            online = kernels.online_part(some)
+            alone = np.array([online.arms[kernels.MEAN], *bounds_of(online)])
+            found = np.where(found[1] > found[2], alone, found)
+            found[0] = np.clip(found[0], found[1], found[2])
+        return found
+
     def mean(self, arm: Any) -> float:
         """The estimate of the mean reward of one arm."""
         self.interval(arm)  # lets it catch up

@@ -10,7 +10,6 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.codec import finite
 from linoto.service.loops.lift import Limits
@@ -19,7 +18,6 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.means import Earned, know_intervals
 from linoto.service.loops.metrics import Metric
 from linoto.service.loops.shown import cut
-from linoto.service.loops.spec import LoopAgent
 from linoto.service.loops.state import MetricBooks, RewardTotals
 
 
@@ -34,8 +32,10 @@ class MetricMean(Struct):
 
 
 class ArmView(Struct):
-    """An arm with its interval: of its mean reward or, with contexts, of that of its plays.
+    """An arm with its interval of now: of its mean reward or, with contexts, of that of its plays.
 
+    `lcb` is the lower end of the same interval as `ucb`, and `mean` is inside. In decisions it is the best
+    lower bound so far, by which policies count: where arms drift, that may come to lie above what they earn.
     Where a range of mean rewards was stated it is cut to that, unless no part of it is inside.
     After a drift alarm the log is of another world: then it is that of the plays that closed since the first.
     """
@@ -170,7 +170,7 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
     if limit is not None:
         arms = first_shown(logged, plays, present, limit)
     shown = arms.tolist()
-    mean, lcb, ucb = estimates(agent, arms) if since is None else means_since(loop, since)[:, arms]
+    mean, lcb, ucb = agent.estimates(arms) if since is None else means_since(loop, since)[:, arms]
     return ArmNumbers(
         metrics=metrics,
         arms=shown,
@@ -196,14 +196,6 @@ def first_shown(logged: Ints, plays: Ints, present: Bools, limit: int) -> Ints:
         some = np.arange(plays.size)
     order = np.lexsort((-logged[some], -plays[some], ~present[some]))
     return np.asarray(some[order[:limit]])
-
-
-def estimates(agent: LoopAgent, arms: Ints) -> Floats:
-    """(3, n) mean, lcb and ucb of some arms; of few among many, no other arm is looked at."""
-    if arms.size == agent.k or not isinstance(agent, Agent):
-        return np.array([agent.means, agent.lcb, agent.ucb])[:, arms]
-    known = [(agent.mean(arm), *agent.interval(arm)) for arm in arms.tolist()]
-    return np.array(known).reshape(-1, 3).T
 
 
 def means_since(loop: Loop, since: dict[int, RewardTotals]) -> Floats:
