@@ -568,19 +568,30 @@ class Loops:
         return result(decision_id, "conflict", reward=first, message=f"the first value stands: {first!r}")
 
     def change(
-        self, connection: Connection, name: str, *, by: str, mode: Mode | None, holdback: float | None
+        self,
+        connection: Connection,
+        name: str,
+        *,
+        by: str,
+        mode: Mode | None,
+        holdback: float | None,
+        answer_alarms: bool = False,
+        may_answer: bool = True,
     ) -> Loop:
         """Another mode or share of the control group, from the next decision on; None leaves what there is.
 
-        The alarms so far are answered by it, also where it changes nothing else.
+        Another mode answers the alarms so far, and so does `answer_alarms`; the mode that it has does not.
         """
         loop = self._changing(name)
         state = loop.state
         mode = state.mode if mode is None else mode
         holdback = state.holdback if holdback is None else holdback
         loop.arms.check_holdback(holdback, loop.agent)
-        if (mode, holdback) != (state.mode, state.holdback) or (loop.open_alarms and loop.spec.version > 1):
-            self.record(connection, loop, SettingsChanged(mode=mode, holdback=holdback, by=by))
+        answers = may_answer and (answer_alarms or mode != state.mode)
+        is_answer = answers and loop.open_alarms and loop.spec.version > 1
+        if (mode, holdback) != (state.mode, state.holdback) or is_answer:
+            event = SettingsChanged(mode=mode, holdback=holdback, by=by, answers=answers)
+            self.record(connection, loop, event)
         return loop
 
     def add_arms(self, connection: Connection, name: str, *, by: str, arms: list[Arm]) -> Loop:

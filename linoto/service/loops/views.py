@@ -61,7 +61,7 @@ class AlarmView(Struct):
     at: float
     message: str
     metric: str | None  # of the guardrail that it is about
-    answered: bool  # whether somebody has set the mode since
+    answered: bool  # whether somebody has, by another mode or by saying so
 
 
 class RestoreView(Struct):

@@ -48,7 +48,7 @@ FAMILIES = {  # of loops: (type, help) by name
     "linoto_rewards_total": ("counter", "decisions closed"),
     "linoto_mode": ("gauge", "1 for the mode a loop is in"),
     "linoto_alarms_total": ("counter", "alarms raised"),
-    "linoto_alarms_unanswered": ("gauge", "alarms that nobody has answered by setting the mode"),
+    "linoto_alarms_unanswered": ("gauge", "alarms that nobody has answered"),
     **{f"linoto_{field}": ("gauge", text) for field, text in NUMBERS.items()},
     "linoto_metric_values_total": ("counter", "values of guardrails that came, or are lost"),
     "linoto_metric_alarms_total": ("counter", "alarms raised about a guardrail"),
