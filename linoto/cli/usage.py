@@ -231,8 +231,15 @@ def option_again(action: argparse.Action, value: Any) -> list[str]:
     words: list[str] = []
     for one in value if isinstance(action, argparse._AppendAction) else [value]:
         parts = [shown(part) for part in one] if isinstance(one, list) else [shown(one)]
-        words += [action.option_strings[0], *(parts if action.nargs else [",".join(parts)])]
+        words += spelled(action.option_strings[0], parts if action.nargs else [",".join(parts)])
     return words
+
+
+def spelled(option: str, values: Sequence[str]) -> list[str]:
+    """An option with its values as words: in one where the only value would be read as an option."""
+    if len(values) == 1 and values[0].startswith("-") and not NEGATIVE.match(values[0]):
+        return [f"{option}={values[0]}"]
+    return [option, *values]
 
 
 def shown(value: Any) -> str:
