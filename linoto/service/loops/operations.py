@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from linoto.core.cells import has_controls
 from linoto.core.decisions import Decision, NoSafeArm
 from linoto.core.guardrail import as_metric_name
 from linoto.core.hints import counted, nearest
@@ -51,7 +50,7 @@ from linoto.service.loops.spec import Arm
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
 from linoto.service.storage.connection import Connection, Row
-from linoto.service.storage.features import NOT_THERE
+from linoto.service.storage.features import NOT_THERE, check_names
 
 logger = logging.getLogger("linoto.service")
 T = TypeVar("T")
@@ -123,13 +122,6 @@ def check_loop_name(name: str) -> None:
     """Refuse a name that no address can have."""
     if NAME.fullmatch(name) is None:
         raise invalid(f"name must match {NAME.pattern}, got {name!r}")
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Refuse new arms whose names would move a terminal instead of being shown."""
-    for name in names:
-        if has_controls(name):
-            raise invalid(f"names of arms must have no control characters or line ends, got {name!r}")
 
 
 class Loops:
@@ -602,7 +594,7 @@ class Loops:
             return loop
         if known:
             raise Refused(409, "exists", f"arm {known[0].name!r} is or was one of loop {name!r}")
-        check_names([arm.name for arm in arms])
+        check_names([arm.name for arm in arms], loop.names)
         added = [(arm.name, arm.features) for arm in arms]
         loop.arms.check_growth(loop.agent, added, loop.spec.redraws)
         self._change_arms(connection, loop, ArmsChanged(by=by, added=added))
