@@ -34,6 +34,12 @@ export function between(lower, upper) {
   return [multiple(Math.floor(lower / step + 1e-9), step), multiple(Math.ceil(upper / step - 1e-9), step)];
 }
 
+/** On which side of 0 an interval lies as it is shown: 1, -1, or 0 where 0 is in it or at its end. */
+export function sideOf(lower, upper) {
+  const [least, most] = between(lower, upper);
+  return least.startsWith("+") ? 1 : most.startsWith(MINUS) ? -1 : 0;
+}
+
 /** A number with its sign. */
 export function signed(value) {
   if (value === null || value === undefined) return "–";
