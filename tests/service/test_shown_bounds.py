@@ -13,7 +13,7 @@ from helpers.loops import decide, digests, reward
 from helpers.service_process import create, opened
 
 import linoto
-from linoto.service.loops.arm_views import ArmView, ItemNumbers, arm_views
+from linoto.service.loops.arm_views import ArmView, ItemNumbers, arm_views, means_of
 from linoto.service.loops.events import DECISIONS
 from linoto.service.loops.explanations import explain
 from linoto.service.loops.means import Earned
@@ -75,6 +75,37 @@ def test_an_arm_that_became_worse_is_shown_with_one_interval_of_now() -> None:
     for view in [*arm_views(loop), *arm_views(loop, limit=1)]:
         lower, upper = ends(view)
         assert view.mean is not None and lower < view.mean < upper
+
+
+@pytest.mark.parametrize("default", [0.0, 500.0], ids=["all came", "some lost"])
+def test_behind_a_coin_arms_are_shown_without_a_bound_that_the_range_reaches_beyond(default: float) -> None:
+    """Nobody had to state one: 1 would draw means of hundreds to 0, and be sure of that."""
+    confidence = linoto.Confidence(noise="bounded", reward_range=(-100.0, 1300.0))
+    policy = linoto.Gated(gate=linoto.Control(budget=1e6, share=0.3), confidence=confidence)
+    log = LogStatistics(pulls=[300, 100, 0], reward_sums=[60_000.0, 20_000.0, 0.0])
+    loop, rng = fresh(policy=policy, offline=log, default_reward=default), np.random.default_rng(4)
+    sums, counts = np.array(log.reward_sums), np.array(log.pulls)
+    for draw in rng.random(1500).tolist():
+        event = keep(loop)
+        value, lost = 1000.0 * (draw < (0.2, 0.2, 0.3)[event.arm]), default > 0 and draw > 0.95
+        close(loop, event.number, None if lost else value)
+        sums[event.arm] += default if lost else value
+        counts[event.arm] += 1
+    assert (loop.agent.estimates(np.arange(3))[2][:2] < 200).any(), "the model is sure of what is not so"
+    for view, mean, total in zip(arm_views(loop), sums / counts, (200.0, 200.0, 300.0), strict=True):
+        lower, upper = ends(view)
+        assert view.mean == pytest.approx(mean) and lower < mean < upper
+        assert lower < total < upper
+    stated = linoto.Confidence(noise="bounded", reward_range=(-100.0, 1300.0), bound=2000.0)
+    loop = fresh(policy=linoto.Gated(gate=linoto.Control(budget=1e6), confidence=stated), offline=log)
+    shown, known = [(view.mean, *ends(view)) for view in arm_views(loop)], loop.agent.estimates(np.arange(3))
+    np.testing.assert_allclose(shown, np.clip(known, -100.0, 1300.0).T, err_msg="a bound that was stated")
+
+
+def test_an_arm_without_rewards_has_no_interval_where_only_rewards_count() -> None:
+    found = means_of(np.array([[0.0, 9.0], [0.0, 900.0], [0.0, 0.0]]), (0.0, 200.0))
+    assert np.isnan(found[:, 0]).all() and found[1, 1] < 100.0 < found[2, 1]
+    assert np.isnan(means_of(np.zeros((3, 2)), (0.0, 200.0))).all()
 
 
 def test_an_estimate_outside_the_range_is_shown_at_its_end() -> None:

@@ -675,6 +675,16 @@ class FixedArms(Driver[Bools | None]):
             found[0] = np.clip(found[0], found[1], found[2])
         return found
 
+    def own_rewards(self, arms: Ints) -> Floats | None:
+        """(3, n) of these arms: rewards, in the log and here, their sums, and how far lost ones may be off.
+
+        None where an arm is not known by its own rewards alone: it shares features, or some are forgotten.
+        """
+        state = self.running.held
+        if not state.run[0]["one_hot"] or self.running.params[0]["memory"] > 0:
+            return None
+        return np.array(self.running.state.arms[[kernels.SEEN, kernels.SUMS, kernels.LOST]][:, arms])
+
     def mean(self, arm: Any) -> float:
         """The estimate of the mean reward of one arm."""
         self.interval(arm)  # lets it catch up

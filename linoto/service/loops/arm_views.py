@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import nan
+from math import inf, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.codec import finite
 from linoto.service.loops.lift import Limits
-from linoto.service.loops.limits import mean_interval_of
+from linoto.service.loops.limits import Sum, mean_interval_of, mean_intervals
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.means import Earned, know_intervals
 from linoto.service.loops.metrics import Metric
@@ -170,7 +170,7 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
     if limit is not None:
         arms = first_shown(logged, plays, present, limit)
     shown = arms.tolist()
-    mean, lcb, ucb = agent.estimates(arms) if since is None else means_since(loop, since)[:, arms]
+    mean, lcb, ucb = now(loop, arms) if since is None else means_since(loop, since)[:, arms]
     return ArmNumbers(
         metrics=metrics,
         arms=shown,
@@ -196,6 +196,31 @@ def first_shown(logged: Ints, plays: Ints, present: Bools, limit: int) -> Ints:
         some = np.arange(plays.size)
     order = np.lexsort((-logged[some], -plays[some], ~present[some]))
     return np.asarray(some[order[:limit]])
+
+
+def now(loop: Loop, arms: Ints) -> Floats:
+    """(3, n) means and the ends of their intervals: by the model, or without it where its bound is doubted.
+
+    Behind a coin nothing rests on the bound, so nobody had to state one. Where the range of rewards reaches
+    beyond it, the model draws means to 0 and is sure of that: arms that are each their own go without it.
+    """
+    agent, limits, bound = loop.agent, loop.limits, loop.agent.confidence.bound
+    doubted = agent.gate.throws_coin and limits is not None and max(-limits[0], limits[1]) > bound
+    own = agent.own_rewards(arms) if doubted else None
+    return agent.estimates(arms) if own is None or limits is None else means_of(own, limits)
+
+
+def means_of(own: Floats, limits: Limits) -> Floats:
+    """(3, n) means and the ends of their intervals, at any time, by rewards with these sums; NaN: none."""
+    found, known = np.full(own.shape, np.nan), own[0] > 0
+    counts, sums, lost = own[:, known]
+    least, most = (
+        mean_intervals([Sum(total, n, inf, limits) for total, n in zip(totals.tolist(), counts, strict=True)])
+        for totals in (sums - lost, sums + lost)  # of their squares nothing is known by arm: the worst
+    )
+    ends = [(low, high) for (low, _), (_, high) in zip(least, most, strict=True)]
+    found[:, known] = sums / counts, *np.array(ends).reshape(-1, 2).T
+    return found
 
 
 def means_since(loop: Loop, since: dict[int, RewardTotals]) -> Floats:
