@@ -58,6 +58,7 @@ def test_health_readiness_and_metrics(server: Server) -> None:
     assert ask(server, "GET", "/readyz") == (200, "ok")
     ask(server, "POST", "/v1/loops/loop/decide", {})
     status, text = ask(server, "GET", "/metrics")
+    assert "# HELP linoto_gain " in text and "against the log, not against practice as it is now" in text
     assert status == 200
     assert 'linoto_decisions_total{group="explore",loop="loop"}' in text
     assert "linoto_commit_failures_total 0.0" in text

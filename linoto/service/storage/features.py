@@ -9,7 +9,7 @@ all.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
@@ -88,10 +88,8 @@ def check_limits(features: npt.NDArray[Any], names: Names) -> None:
     """Refuse too many arms, names that are too long, and what takes too many bytes."""
     check_count(len(features))
     width = 0
+    check_lengths(names)
     if not isinstance(names, Numbered):
-        longest = max(map(len, names))
-        if longest > LONGEST_NAME:
-            raise invalid(f"names of arms must have at most {LONGEST_NAME} characters, got one of {longest}")
         check_names(names)
         width = max(len(name.encode()) for name in names)
     size = features.nbytes + width * len(names)
@@ -99,7 +97,15 @@ def check_limits(features: npt.NDArray[Any], names: Names) -> None:
         raise invalid(f"arms by file must take at most {MOST_BYTES} bytes with their names, got {size}")
 
 
-def check_names(names: Sequence[str], others: Iterable[str] = ()) -> None:
+def check_lengths(names: Names) -> None:
+    """Refuse names that are too long."""
+    longest = "" if isinstance(names, Numbered) else max(names, key=len)
+    if len(longest) > LONGEST_NAME:
+        got = f"one of {len(longest)}, which begins with {longest[:40]!r}"
+        raise invalid(f"names of arms must have at most {LONGEST_NAME} characters, got {got}")
+
+
+def check_names(names: Sequence[str], others: Sequence[str] = ()) -> None:
     """Refuse new names, beside others that are there, which a log of the loop could not be read with."""
     for name in names:
         if has_controls(name):
