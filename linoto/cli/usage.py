@@ -87,8 +87,15 @@ class Parser(argparse.ArgumentParser):
             message = f"{option[1]} must be one of {', '.join(known)}, got {wrong[1]!r}"
         elif wrong and "choice" in message:
             message = f"there is no command {wrong[1]!r}"
-        meant = (self.longer(wrong[1]) or nearest(wrong[1], known)) if wrong else ""
+        meant = self.what_was_meant(wrong[1], known) if wrong else ""
         self.exit(2, f"{self.prog}: {message}{meant} (see {self.prog} --help)\n")
+
+    def what_was_meant(self, word: str, known: Collection[str]) -> str:
+        """What a word that is not known was to be, as the end of a sentence."""
+        option = word.partition("=")[0]
+        if option.startswith("-") and option in known:  # after -- every word is a name
+            return f": {option} must stand before --"
+        return self.longer(word) or nearest(word, known)
 
     def in_options(self, message: str) -> str:
         """A sentence about arguments of Python, with the options that were typed in their place."""
