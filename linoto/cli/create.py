@@ -142,8 +142,10 @@ def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[dict[str, 
     """
     with service_needed():
         from linoto.service.loops import recipe_spec, spec
+        from linoto.service.storage.features import check_lengths
 
     practice = practice_of(arguments, log, needed=True)
+    check_lengths(log.names)
     stored = by_file(log)
     if stored is not None:
         return {"features": stored.sha256, "offline": spec.as_statistics(log.offline)}, stored

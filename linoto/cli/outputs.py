@@ -74,6 +74,9 @@ def check_outputs(arguments: argparse.Namespace, read: Sequence[str]) -> None:
         if not path.parent.is_dir():
             arguments.refuse(f"--{option} must be in a folder that is there: there is no {path.parent}")
         taken[path.resolve()] = f"--{option}"
+    save: Path | None = getattr(arguments, "save", None)
+    if save is not None and save.suffix.lower() != ".npz":
+        arguments.refuse(f"--save must end in .npz, by which other commands know it, got {str(save)!r}")
 
 
 def command_again(arguments: argparse.Namespace, file: str) -> str:

@@ -87,8 +87,15 @@ class Parser(argparse.ArgumentParser):
             message = f"{option[1]} must be one of {', '.join(known)}, got {wrong[1]!r}"
         elif wrong and "choice" in message:
             message = f"there is no command {wrong[1]!r}"
-        meant = (self.longer(wrong[1]) or nearest(wrong[1], known)) if wrong else ""
+        meant = self.what_was_meant(wrong[1], known) if wrong else ""
         self.exit(2, f"{self.prog}: {message}{meant} (see {self.prog} --help)\n")
+
+    def what_was_meant(self, word: str, known: Collection[str]) -> str:
+        """What a word that is not known was to be, as the end of a sentence."""
+        option = word.partition("=")[0]
+        if option.startswith("-") and option in known:  # after -- every word is a name
+            return f": {option} must stand before --"
+        return self.longer(word) or nearest(word, known)
 
     def in_options(self, message: str) -> str:
         """A sentence about arguments of Python, with the options that were typed in their place."""
@@ -231,8 +238,15 @@ def option_again(action: argparse.Action, value: Any) -> list[str]:
     words: list[str] = []
     for one in value if isinstance(action, argparse._AppendAction) else [value]:
         parts = [shown(part) for part in one] if isinstance(one, list) else [shown(one)]
-        words += [action.option_strings[0], *(parts if action.nargs else [",".join(parts)])]
+        words += spelled(action.option_strings[0], parts if action.nargs else [",".join(parts)])
     return words
+
+
+def spelled(option: str, values: Sequence[str]) -> list[str]:
+    """An option with its values as words: in one where the only value would be read as an option."""
+    if len(values) == 1 and values[0].startswith("-") and not NEGATIVE.match(values[0]):
+        return [f"{option}={values[0]}"]
+    return [option, *values]
 
 
 def shown(value: Any) -> str:

@@ -193,10 +193,19 @@ class Operations:
 
     @operation
     def change(
-        self, loop: str, *, mode: str | None = None, holdback: float | None = None
+        self,
+        loop: str,
+        *,
+        mode: str | None = None,
+        holdback: float | None = None,
+        answer_alarms: bool = False,
     ) -> Request[dict[str, Any]]:
-        """Another mode ("live", "shadow", "safe-only") or share of the control group, from now on."""
-        return send("PATCH", path_to(loop), {"mode": mode, "holdback": holdback})
+        """Another mode ("live", "shadow", "safe-only") or share of the control group, from now on.
+
+        Another mode answers the alarms so far; `answer_alarms` does too, and leaves the mode as it is.
+        """
+        answer = {"answer_alarms": True} if answer_alarms else {}
+        return send("PATCH", path_to(loop), {"mode": mode, "holdback": holdback, **answer})
 
     @operation
     def archive(self, loop: str) -> Request[dict[str, Any]]:

@@ -64,6 +64,8 @@ class Agent:
     mean: Callable[[int], float]  # that of one arm
     lcb: Floats  # (k,) the best lower bound on each mean reward so far, lcb_t of eq. (3)
     ucb: Floats  # (k,) the current upper bound on each mean reward, ucb_t of eq. (3)
+    estimates: Callable[[Ints], Floats]  # (3, n) of some arms: means, and both ends of their intervals of now
+    own_rewards: Callable[[Ints], Floats | None]  # (3, n) of some arms: counts, sums, what may be lost
     baseline: float  # r_b of eq. (4): the reward per round a Budget gate defends; -inf without a log
     budget: float | None  # the room that the gate sees now, as in the next decision; None: it measures none
     pending: Ints  # (k,) committed plays that await their reward

@@ -14,7 +14,9 @@ TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 WHOLE = 1e38  # whole floats up to here are written without a point, the others as Python writes them
 JSON_NUMBER = r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity)"
 VECTOR_TEXT = rf"[ \t]*\[[ \t]*{JSON_NUMBER}(?:[ \t]*,[ \t]*{JSON_NUMBER})*[ \t]*\][ \t]*"
-CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # not the joiners of scripts and emoji
+CONTROLS = re.compile(  # line ends, turns of a text, spaces of no width; not joiners of scripts and emoji
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
 WHOLE_NUMBER = r"0|-?[1-9][0-9]*"
 WHOLE_TEXT = rf"({WHOLE_NUMBER})\.0+"  # not 007.0, which is somebody's code
 
@@ -34,12 +36,21 @@ def is_missing(value: Any) -> bool:
 
 
 def has_controls(text: str) -> bool:
-    """Whether a text has characters that move a terminal instead of being shown.
+    """Whether a text has characters that move a terminal, or the text around them, instead of being shown.
 
     >>> has_controls("two\\nlines"), has_controls("café 👩‍💻")
     (True, False)
     """
     return CONTROLS.search(text) is not None
+
+
+def in_one_spacing(text: str) -> str:
+    """The same for all texts that differ in spaces only.
+
+    >>> in_one_spacing(" red  shoe ")
+    'red shoe'
+    """
+    return " ".join(text.split())
 
 
 def number_of(value: Any) -> float | None:

@@ -130,7 +130,7 @@ FORWARDED = (
     *("rewards", "theta", "means", "lcb", "ucb", "baseline", "ellipsoid", "names", "k", "d"),
     *("explorer", "gate", "against", "confidence", "rule", "interval", "propensity", "check_reward"),
     *("fallback_source", "mixture_plays", "next_mixture_arm", "budget", "counts_control", "bounds"),
-    *("changes", "change_texts", "present", "amended", "practice_propensity"),
+    *("estimates", "changes", "change_texts", "present", "amended", "practice_propensity"),
 )
 """What this epoch's agent knows, and the agent of all epochs passes on."""
 

@@ -72,15 +72,18 @@ def layout_of(file: BinaryIO, where: str) -> ArrayLayout:
     return ArrayLayout(shape, by_columns, kind, place)
 
 
-def names_after(file: BinaryIO, k: int, where: str) -> Names:
-    """The names of k arms after their features: those of a second array, or numbers."""
+def names_after(file: BinaryIO, k: int, where: str, *, stored: bool = False) -> Names:
+    """The names of k arms after their features: those of a second array, or numbers.
+
+    Those that are `stored` were taken once, by what was refused then.
+    """
     place = file.tell()
     if file.seek(0, 2) == place:
         return Numbered(k)
     file.seek(place)
     with saying_what_it_must_be(where):
         texts = read_names(file, k)
-    return names_of(texts, "names", where)
+    return names_of(texts, "names", where, stored=stored)
 
 
 @contextmanager

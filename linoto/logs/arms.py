@@ -369,14 +369,14 @@ def named_features(name: str, width: int) -> tuple[str, ...]:
     return tuple(f"{name}[{place}]" for place in range(width))
 
 
-def names_of(values: Sequence[Any], column: str, where: str) -> tuple[str, ...]:
+def names_of(values: Sequence[Any], column: str, where: str, *, stored: bool = False) -> tuple[str, ...]:
     """(k,) ids as text: none missing, none twice, all of them in one line."""
     seen: dict[str, int] = {}
     for row, value in enumerate(values):
         if is_missing(value):
             raise ValueError(f"{where}, row {row + 1}, column {column!r}: the id is missing")
         name = text_of(value)
-        if has_controls(name):
+        if not stored and has_controls(name):
             raise ValueError(
                 f"{where}, row {row + 1}, column {column!r}: the id must have no control characters or line "
                 f"ends, got {name!r}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from linoto.core.cells import WHOLE_NUMBER, has_controls, number_of, text_of
+from linoto.core.cells import WHOLE_NUMBER, has_controls, in_one_spacing, number_of, text_of
 from linoto.core.hints import shortened_list
 from linoto.logs.arms import ArmTable
 from linoto.logs.notation import looks_like_compact_dates, looks_like_dates
@@ -98,7 +98,7 @@ def refuse_odd_spaces(names: Sequence[str], place: str) -> None:
     """Refuse two names that look the same: one of them would be an arm that nobody knows of."""
     seen: dict[str, str] = {}
     for name in names:
-        plain = " ".join(name.split())
+        plain = in_one_spacing(name)
         if plain in seen:
             raise ValueError(
                 f"{place}: must name arms, got {seen[plain]!r} and {name!r}, which differ in spaces only: "

@@ -96,6 +96,8 @@ def test_the_figures_offered_are_those_there_are() -> None:
         ("reproduce alpha remarks --field", "--field is for horizon, offline-size, offline-size-best"),
         ("reproduce --jbos 2", "unrecognized arguments: --jbos: did you mean '--jobs'?"),
         ("demo --run 3", "unrecognized arguments: --run: did you mean '--runs'?"),
+        ("audit a.csv -- --budget 30", "unrecognized arguments: --budget 30: --budget must stand before --"),
+        ("create -- --x s.npz --budget=30", "arguments: --budget=30: --budget must stand before --"),
         ("study", "the following arguments are required: FILE.toml"),
         ("preview", "give either a STATS file or --paper, and not both"),
         ("certificate log.npz --paper", "give either a STATS file or --paper, and not both"),

@@ -121,6 +121,18 @@ def test_what_cannot_be_a_loop_is_refused_in_one_sentence(
         assert sentence in err and err.count("\n") == 1 and "Traceback" not in err
 
 
+def test_a_name_that_is_too_long_is_named_with_the_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stats = tmp_path / "stats.json"
+    stats.write_text(json.dumps(STATS | {"names": ["a", "shoe " * 60]}))
+    assert run("create", "banner", stats, *CLICKS, "--budget", 40, "--db", tmp_path / "loops.sqlite") == 1
+    err = capsys.readouterr().err
+    assert "names of arms must have at most 200 characters, got one of 300, which begins" in err
+    assert "'shoe shoe" in err
+    assert err.count("\n") == 1 and not (tmp_path / "loops.sqlite").exists()
+
+
 @pytest.mark.parametrize("words", [("banner", "--bound", 0.01), ("no name", "--budget", 40)])
 def test_what_is_refused_leaves_no_database(words: tuple[str | float, ...], stats: Path) -> None:
     name, *options = words

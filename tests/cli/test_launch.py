@@ -57,6 +57,23 @@ def test_every_step_is_a_command_that_does_the_same_alone(
     assert "there is already loop 'june-clicks'" in capsys.readouterr().out
 
 
+def test_names_that_begin_with_a_dash_are_said_again_as_they_must_be_typed(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(1)
+    drawn = zip(["-a", "b"] * 300, rng.random((600, 2)).tolist(), strict=True)
+    rows = "".join(f"{arm},{x:.2f},{int(reward < 0.5)}\n" for arm, (x, reward) in drawn)
+    Path("dashes.csv").write_text("-item,-x,--got\n" + rows)
+    words = ("--item=-item", "--numeric=-x", "--reward=--got", "--practice=-a=0.5", "--practice", "b=0.5")
+    assert run("launch", "dashes.csv", *words, "--unit=-u", "--force", *QUICK) == 0
+    out = capsys.readouterr().out
+    commands = [shlex.split(line) for line in re.findall(r"^\$ linoto (.*)", out, re.MULTILINE)]
+    assert [command[0] for command in commands][-3:] == ["certificate", "preview", "create"]
+    assert {"--item=-item", "--numeric=-x", "--reward=--got"} <= set(commands[0])
+    for command in commands[:-1]:
+        assert run(*command) == 0, command
+
+
 def test_a_log_that_is_not_to_be_trusted_stops_it_unless_told_otherwise(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

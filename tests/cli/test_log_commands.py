@@ -41,12 +41,21 @@ def test_an_audit_never_writes_over_what_it_reads(
 def test_an_audit_does_not_write_two_things_to_one_file(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    both = files / "both"
+    both = files / "both.npz"
     words = ("audit", files / "log.csv", "--arms", files / "arms.csv", *LOG)
     assert run(*words, "--out", both, "--save", both) == 2
     assert "--save must be another file than --out" in capsys.readouterr().err
     assert not both.exists()
     assert run(*words, "--save", both) == 0 and run(*words, "--save", both) == 0
+
+
+@pytest.mark.parametrize("name", ["stats.csv", "stats", "stats.json"])
+def test_statistics_are_saved_under_a_name_that_other_commands_read(
+    name: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("audit", files / "log.csv", *LOG, "--save", files / name) == 2
+    assert "--save must end in .npz, by which other commands know it, got" in capsys.readouterr().err
+    assert not (files / name).exists()
 
 
 def test_a_share_to_start_from_needs_a_policy(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

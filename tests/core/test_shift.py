@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -183,3 +184,16 @@ def test_a_bayes_factor_takes_a_favourite_for_a_shift_and_the_least_shift_does_n
     found = [bayes_factor(seed) for seed in range(runs)]
     assert sum(largest >= np.log(20) for largest, _ in found) >= runs / 2
     assert all(shift == 0.0 for _, shift in found)
+
+
+def test_an_interval_of_now_has_its_estimate_inside_also_where_the_log_moved_further_than_was_said() -> None:
+    """Then it is that of the rewards since."""
+    log = Offline(pulls=np.array([400, 0]), reward_sums=np.array([400.0, 0.0]))
+    agent = LinUCB(confidence=replace(SURE, shift=0.01)).start(np.eye(2), log)
+    arms = np.arange(2)
+    for _ in range(200):
+        agent.update(0, 0.0)
+        mean, lower, upper = agent.estimates(arms)
+        assert ((lower <= mean) & (mean <= upper)).all()
+    assert agent.lcb[0] > agent.ucb[0], "the two contradict each other"
+    assert upper[0] < 0.5 < agent.lcb[0]

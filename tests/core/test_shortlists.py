@@ -371,6 +371,8 @@ def test_any_arm_can_be_asked_about_in_any_round() -> None:
     listed, plain = world.agents(LinUCB())
     for t in range(120):
         assert listed.interval(3 * t) == plain.interval(3 * t)
+        some = np.array([3 * t, 5])
+        np.testing.assert_array_equal(listed.estimates(some), plain.estimates(np.arange(plain.k))[:, some])
         assert listed.select(allowed=[t, t + 5, 390]) == plain.select(allowed=[t, t + 5, 390])
         assert listed.decide() == plain.decide()
         assert listed.bounds(listed.decide()) == plain.bounds(plain.decide())

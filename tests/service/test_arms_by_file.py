@@ -164,6 +164,15 @@ def test_the_same_arms_are_stored_and_held_once(place: Place) -> None:
     assert len(keys) == 2 and {digest for digest, _ in keys} == {first}
 
 
+def test_a_file_is_refused_for_names_that_one_in_store_may_have() -> None:
+    for odd, message in (("b\u202e", "control characters"), ("a ", "spaces only"), (" ", "more than spaces")):
+        names = ["a", odd, *(f"arm {number}" for number in range(K - 2))]
+        body = file_of(np.asfortranarray(FEATURES), features.encoded(names))
+        with pytest.raises(Refused, match=message):
+            features.read_upload(body)
+        assert features.arms_in(body)[1][1] == odd
+
+
 def test_names_come_with_the_file() -> None:
     names = np.array([f"sku {i} é" for i in range(K)])
     arms = features.read_upload(file_of(FEATURES, names))

@@ -142,3 +142,13 @@ def test_rewards_that_are_late_are_learnt_in_the_order_of_their_events(tmp_path:
         for decision_id in reversed(made):
             reward(service, decision_id, 1.0)
         assert not service.loops.get("loop").pending and len(set(digests(service))) == 1
+
+
+def test_true_and_false_are_the_numbers_1_and_0_in_a_request_as_in_a_log(tmp_path: Path) -> None:
+    """A field of numbers reads them alike wherever they stand, in JSON, in CSV, and as text."""
+    (tmp_path / "log.csv").write_text("item,member,r\n" + "A,true,1\nB,false,0\nA,1,1\nB,0,0\n" * 50)
+    read: Any = {"item": "item", "reward": "r", "numeric": ["member"], "curves": False}
+    log = linoto.read_log(str(tmp_path / "log.csv"), **read)
+    for same in ((True, 1, "true", "1"), (False, 0, "false", "0")):
+        rows = [log.recipe.transform({"member": value}, ["A", "B"]) for value in same]
+        assert all(np.array_equal(row, rows[0]) for row in rows)

@@ -17,8 +17,9 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from helpers.alarm_receiver import LOG
 from helpers.http import ask
-from helpers.service_process import Server, opened, served
+from helpers.service_process import TOLERANT, Server, opened, served
 
 from linoto.cli import database, serve
 from linoto.service.errors import Refused
@@ -57,6 +58,7 @@ def test_health_readiness_and_metrics(server: Server) -> None:
     assert ask(server, "GET", "/readyz") == (200, "ok")
     ask(server, "POST", "/v1/loops/loop/decide", {})
     status, text = ask(server, "GET", "/metrics")
+    assert "# HELP linoto_gain " in text and "against the log, not against practice as it is now" in text
     assert status == 200
     assert 'linoto_decisions_total{group="explore",loop="loop"}' in text
     assert "linoto_commit_failures_total 0.0" in text
@@ -315,3 +317,44 @@ def test_only_loopback_names_count_as_this_machine(host: bytes) -> None:
 def test_a_name_cannot_end_in_a_line_break(server: Server) -> None:
     assert ask(server, "PUT", "/v1/loops/abc%0A", SPEC)[0] in (400, 422)
     assert ask(server, "GET", "/v1/loops/abc%0A/export")[0] in (400, 404)
+
+
+def test_only_another_mode_or_saying_so_answers_alarms_and_only_an_admin_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A writer who stops a loop, once or again, takes no alarm from those who are to look at it."""
+    path, tokens = tmp_path / "x.sqlite", {}
+    for role in ("writer", "admin"):
+        command("db", "token", "create", role, "--role", role, "--db", str(path))
+        tokens[role] = {"authorization": f"Bearer {capsys.readouterr().out.strip()}"}
+    with served(path) as server:
+
+        def change(role: str, **body: Any) -> int:
+            return ask(server, "PATCH", "/v1/loops/loop", body, tokens[role])[0]
+
+        def open_alarms() -> int:
+            _, loop = ask(server, "GET", "/v1/loops/loop", None, tokens["writer"])
+            return sum(not alarm["answered"] for alarm in loop["alarms"])
+
+        def ring() -> None:
+            for _ in range(100):
+                made = admin.decide_many("loop", [{}] * 50)
+                admin.rewards("loop", [(one.decision_id, 0.0) for one in made])
+                if open_alarms():
+                    return
+            pytest.fail("no alarm")
+
+        with closing(server.client(token=tokens["admin"]["authorization"].removeprefix("Bearer "))) as admin:
+            fixed: dict[str, Any] = {"default_reward": 0.0, "on_alarm": "warn", "arms": ["a", "b", "c"]}
+            admin.create("loop", policy=TOLERANT, offline=LOG, **fixed)
+            ring()
+            assert change("writer", mode="safe-only") == 200 and open_alarms(), "stopped, and not answered"
+            assert change("writer", mode="safe-only") == 200 and open_alarms()
+            assert change("admin", mode="safe-only") == 200 and open_alarms(), "it has that mode"
+            assert change("admin", holdback=0.1) == 200 and open_alarms()
+            assert change("writer", mode="safe-only", answer_alarms=True) == 403 and open_alarms()
+            assert change("admin", answer_alarms=True) == 200 and not open_alarms()
+            assert ask(server, "GET", "/v1/loops/loop", None, tokens["writer"])[1]["mode"] == "safe-only"
+            assert change("admin", mode="live") == 200
+            ring()
+            assert change("admin", mode="shadow") == 200 and not open_alarms(), "another mode"

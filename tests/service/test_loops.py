@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 from helpers.loop_in_memory import fresh, play
-from helpers.loops import THOMPSON, change, decide, digests, reward, run_mixed_traffic
+from helpers.loops import THOMPSON, add_arms, change, decide, digests, reward, run_mixed_traffic
 from helpers.selection import sizes
 from helpers.service_process import FakeClock, close_due, create, opened, spec_of
 
@@ -329,6 +329,33 @@ def test_names_of_arms_are_of_one_line_where_a_loop_is_new(any_place: Place) -> 
         with pytest.raises(Refused, match=r"names of arms must have no control characters .* got 'b\\n'"):
             create(service, arms=[Arm(name="a"), Arm(name="b\n"), Arm(name="c")])
         assert not service.loops.by_name
+
+
+ODD = [
+    ("b\u202ec", r"must have no control characters or line ends, got 'b\\u202ec'"),
+    ("\u2066b", "must have no control characters"),
+    ("b\ufeff", "must have no control characters"),
+    (" ", "must be more than spaces, got ' '"),
+    ("a ", "must not differ in spaces only, got 'a ' and 'a'|got 'a' and 'a '"),
+    ("\u00a0a", "must not differ in spaces only"),
+]
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("name, message", ODD)
+def test_names_with_which_a_log_could_not_be_read_are_refused_where_they_are_new(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        with pytest.raises(Refused, match=message):
+            create(service, arms=[Arm(name="a"), Arm(name=name), Arm(name="c")])
+        create(service)
+        with pytest.raises(Refused, match=message):
+            add_arms(service, name)
+        add_arms(service, "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645")  # a joiner belongs to it
+    odd = [Arm(name="a"), Arm(name=name), Arm(name="c")]
+    stored = Loop.fresh("loop", spec_of(arms=odd))
+    assert stored.names[1] == name, "a loop that is stored goes on"
 
 
 def test_rows_and_their_statistics_make_the_same_loop() -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.loop_in_memory import close, fresh
+from helpers.loop_in_memory import decide as keep
 from helpers.loops import decide, digests, reward
 from helpers.service_process import create, opened
 
 import linoto
-from linoto.service.loops.arm_views import ArmView, ItemNumbers, arm_views
+from linoto.service.loops.arm_views import ArmView, ItemNumbers, arm_views, means_of
 from linoto.service.loops.events import DECISIONS
 from linoto.service.loops.explanations import explain
 from linoto.service.loops.means import Earned
@@ -41,7 +43,8 @@ def test_bounds_are_cut_to_the_range_of_means_where_they_are_shown_and_nowhere_e
         assert (loop.agent.lcb < 0).any() and (loop.agent.ucb > 1).any(), "there is something to cut"
         for click in (rng.random(20) < 0.003).tolist():
             agent, shown = loop.agent, [ends(view) for view in arm_views(loop)]
-            np.testing.assert_array_equal(shown, np.clip([agent.lcb, agent.ucb], low, high).T)
+            now = 2 * agent.means - agent.ucb
+            np.testing.assert_allclose(shown, np.clip([now, agent.ucb], low, high).T, atol=1e-12)
             (first,) = arm_views(loop, limit=1)
             assert ends(first) == shown["abc".index(first.name)]
             made = decide(service)
@@ -51,9 +54,58 @@ def test_bounds_are_cut_to_the_range_of_means_where_they_are_shown_and_nowhere_e
             event = DECISIONS.decode(row[1])
             assert (event.lcb, event.ucb) == (agent.lcb[arm], agent.ucb[arm]), "events are not cut"
             why = service.store.read_database(lambda c, id=made.decision_id: explain(c, loop, id))
-            assert (made.lcb, made.ucb) == (why.lcb, why.ucb) == shown[arm]
+            best = float(np.clip(agent.lcb[arm], low, high))
+            assert (made.lcb, made.ucb) == (why.lcb, why.ucb) == (best, shown[arm][1])
             reward(service, made.decision_id, float(click))
         assert len(set(digests(service))) == 1
+
+
+def test_an_arm_that_became_worse_is_shown_with_one_interval_of_now() -> None:
+    """The best lower bound so far is above the upper one of now; a policy counts by it, people see both."""
+    gate = linoto.Control(budget=500.0, share=0.3)
+    confidence = linoto.Confidence(noise="bounded", reward_range=RANGE, bound=2.0)
+    log = LogStatistics(pulls=[3000, 1000, 0], reward_sums=[900.0, 300.0, 0.0])
+    loop = fresh(policy=linoto.Gated(gate=gate, confidence=confidence), offline=log, on_alarm="warn")
+    rng = np.random.default_rng(2)
+    for t, draw in enumerate(rng.random(3000).tolist()):
+        event = keep(loop, proposal=2)
+        close(loop, event.number, float(draw < (0.9 if t < 800 else 0.1)))
+    agent = loop.agent
+    assert agent.lcb[2] > agent.ucb[2], "the two contradict each other"
+    for view in [*arm_views(loop), *arm_views(loop, limit=1)]:
+        lower, upper = ends(view)
+        assert view.mean is not None and lower < view.mean < upper
+
+
+@pytest.mark.parametrize("default", [0.0, 500.0], ids=["all came", "some lost"])
+def test_behind_a_coin_arms_are_shown_without_a_bound_that_the_range_reaches_beyond(default: float) -> None:
+    """Nobody had to state one: 1 would draw means of hundreds to 0, and be sure of that."""
+    confidence = linoto.Confidence(noise="bounded", reward_range=(-100.0, 1300.0))
+    policy = linoto.Gated(gate=linoto.Control(budget=1e6, share=0.3), confidence=confidence)
+    log = LogStatistics(pulls=[300, 100, 0], reward_sums=[60_000.0, 20_000.0, 0.0])
+    loop, rng = fresh(policy=policy, offline=log, default_reward=default), np.random.default_rng(4)
+    sums, counts = np.array(log.reward_sums), np.array(log.pulls)
+    for draw in rng.random(1500).tolist():
+        event = keep(loop)
+        value, lost = 1000.0 * (draw < (0.2, 0.2, 0.3)[event.arm]), default > 0 and draw > 0.95
+        close(loop, event.number, None if lost else value)
+        sums[event.arm] += default if lost else value
+        counts[event.arm] += 1
+    assert (loop.agent.estimates(np.arange(3))[2][:2] < 200).any(), "the model is sure of what is not so"
+    for view, mean, total in zip(arm_views(loop), sums / counts, (200.0, 200.0, 300.0), strict=True):
+        lower, upper = ends(view)
+        assert view.mean == pytest.approx(mean) and lower < mean < upper
+        assert lower < total < upper
+    stated = linoto.Confidence(noise="bounded", reward_range=(-100.0, 1300.0), bound=2000.0)
+    loop = fresh(policy=linoto.Gated(gate=linoto.Control(budget=1e6), confidence=stated), offline=log)
+    shown, known = [(view.mean, *ends(view)) for view in arm_views(loop)], loop.agent.estimates(np.arange(3))
+    np.testing.assert_allclose(shown, np.clip(known, -100.0, 1300.0).T, err_msg="a bound that was stated")
+
+
+def test_an_arm_without_rewards_has_no_interval_where_only_rewards_count() -> None:
+    found = means_of(np.array([[0.0, 9.0], [0.0, 900.0], [0.0, 0.0]]), (0.0, 200.0))
+    assert np.isnan(found[:, 0]).all() and found[1, 1] < 100.0 < found[2, 1]
+    assert np.isnan(means_of(np.zeros((3, 2)), (0.0, 200.0))).all()
 
 
 def test_an_estimate_outside_the_range_is_shown_at_its_end() -> None:

@@ -105,7 +105,7 @@ def test_no_alarm_is_lost_by_a_crash_and_none_that_was_taken_comes_again(
         alarm(server)
         receiver.wait_for(1)
         with closing(server.client(retries=0)) as client:
-            client.change("loop", mode="safe-only")
+            client.change("loop", answer_alarms=True)
         server.kill()
     receiver.statuses.clear()
     receiver.got.clear()
@@ -128,7 +128,7 @@ def test_alarms_of_a_time_without_a_webhook_are_posted_if_nobody_has_answered_th
         alarm(server)
         alarm(server, "answered")
         with closing(server.client(retries=0)) as client:
-            client.change("answered", mode="safe-only")
+            client.change("answered", answer_alarms=True)
     with served(path, settings=with_webhook(receiver.url)) as server:
         receiver.wait_for(1)
         alarm(server, "other")

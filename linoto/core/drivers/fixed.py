@@ -655,6 +655,36 @@ class FixedArms(Driver[Bools | None]):
         upper = read(kernels.MEAN, index) + (radius + lost) * read(kernels.WIDTH, index)
         return read(kernels.LCB, index), upper
 
+    def estimates(self, arms: Ints) -> Floats:
+        """(3, n) of these arms: the estimate of each mean reward, and both ends of its interval of now.
+
+        Where that by rewards since the log is apart from the other, the log has moved further than was said:
+        the former stands alone. Of a few among many, no other arm is looked at.
+        """
+        running, few = self.running, arms.size < self.k
+        if few and running.lists is not None:
+            for arm in arms.tolist():
+                running.lists.meet(running.params, running.held, arm)
+        state = running.held if few else running.state
+        some = state._replace(arms=state.arms[:, arms])
+        found = np.array([some.arms[kernels.MEAN], *bounds_of(some)])
+        if kernels.is_shifted(some):
+            online = kernels.online_part(some)
+            alone = np.array([online.arms[kernels.MEAN], *bounds_of(online)])
+            found = np.where(found[1] > found[2], alone, found)
+            found[0] = np.clip(found[0], found[1], found[2])
+        return found
+
+    def own_rewards(self, arms: Ints) -> Floats | None:
+        """(3, n) of these arms: rewards, in the log and here, their sums, and how far lost ones may be off.
+
+        None where an arm is not known by its own rewards alone: it shares features, or some are forgotten.
+        """
+        state = self.running.held
+        if not state.run[0]["one_hot"] or self.running.params[0]["memory"] > 0:
+            return None
+        return np.array(self.running.state.arms[[kernels.SEEN, kernels.SUMS, kernels.LOST]][:, arms])
+
     def mean(self, arm: Any) -> float:
         """The estimate of the mean reward of one arm."""
         self.interval(arm)  # lets it catch up

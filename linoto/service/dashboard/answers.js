@@ -1,6 +1,6 @@
 // The three answers of a loop: what was gained, what may still be lost, and whether to act.
 
-import { between, count, moment, number, percent, unsigned, within } from "./format.js";
+import { between, count, moment, number, percent, plain, sideOf, unsigned, within } from "./format.js";
 import { counted, unitOf } from "./words.js";
 
 /** The loss that the promise allows below what was earned, where both count rewards as they come. */
@@ -72,9 +72,9 @@ function gainedEach(loop, { mean, lower, upper, level, policy, control }) {
   return said({ mean, ends: [lower, upper], promised: "", unit: unitOf(loop), each: "per decision", same: "", sure: `${percent(level)} sure`, note });
 }
 
-/** It was gained or lost only where the whole interval says so. */
+/** It was gained or lost only where the whole interval says so, as it is shown. */
 function said({ mean, ends, promised, unit, each, same, sure, note }) {
-  const side = ends[0] > 0 ? 1 : ends[1] < 0 ? -1 : 0, [least, most] = between(...ends);
+  const side = sideOf(...ends), [least, most] = between(...ends);
   if (side === 0) return { side, value: "not clear yet", verdict: `It is between ${least}${promised} and ${most} ${unit} ${each}, ${sure}.`, note: `${note}; more of them make it clearer` };
   const range = [`${unsigned(least)}${side < 0 ? promised : ""}`, unsigned(most)];
   const amount = `${(side > 0 ? range : range.reverse()).join(" to ")} ${unit} ${each}`;
@@ -86,7 +86,7 @@ export function sidesOf(loop) {
   const { explored, missing, control, earned, lower, upper, level } = loop.practice;
   const none = explored === 0 || control === 0, most = mostOf(loop);
   const sure = most < upper ? `at least by the control rounds, ${percent(level)} sure; at the most by the promise` : `${percent(level)} sure at any time`;
-  const [from, to] = between(lower, most).map(unsigned);
+  const [from, to] = between(lower, most).map(plain);
   return {
     would: none ? "not known yet" : `${from} to ${to} ${unitOf(loop)}`,
     range: none ? "known when explored decisions and control rounds have their rewards" : sure,
@@ -136,7 +136,7 @@ const allowed = (loop, more) => {
 function rangeLeft(loop) {
   const { left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
   if (lower >= loss) return "";
-  const [least, most] = between(Math.max(lower, 0), Math.max(upper, 0)).map(unsigned);
+  const [least, most] = between(Math.max(lower, 0), Math.max(upper, 0)).map(plain);
   return `${least} to ${most} ${unitOf(loop)}, as exactly as the log's average${loop.lost || loop.pending ? " and missing rewards are" : " is"} known`;
 }
 

@@ -2,7 +2,7 @@
 
 import { interval } from "./chart.js";
 import { el, say } from "./dom.js";
-import { count, number, within } from "./format.js";
+import { count, number, plain, within } from "./format.js";
 
 const SHOWN = 12, MOST = 500; // rows, at first and at most
 /** The scale: what the intervals span, within what rewards can be at all. */
@@ -14,7 +14,7 @@ function domainOf(arms, range) {
 }
 
 /** The mean of an arm, with as many digits as its interval allows. */
-const meanOf = ({ mean, lcb, ucb }) => (mean === null || lcb === null || ucb === null ? number(mean) : within(mean, lcb, ucb).replace("+", ""));
+const meanOf = ({ mean, lcb, ucb }) => (mean === null || lcb === null || ucb === null ? number(mean) : plain(within(mean, lcb, ucb)));
 
 /** What the plays of an arm had of a guardrail. */
 const had = ([name, { mean, lower, upper }]) => el("div", { class: "soft" }, el("bdi", {}, name), ` ${meanOf({ mean, lcb: lower, ucb: upper })} per play`);

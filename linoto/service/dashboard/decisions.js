@@ -12,7 +12,7 @@ const FACTS = [
   ["proposed", (why) => `${why.proposed}, by the ${why.proposed_by}`],
   ["fallback", (why) => why.fallback ?? "none"],
   ["room", (why) => number(why.budget)],
-  ["interval", (why) => `${number(why.lcb)} to ${number(why.ucb)}`],
+  ["interval", (why) => intervalText(why)],
   ["propensity", (why) => number(why.propensity)],
   ["mode of the loop", (why) => why.loop_mode],
   ["late reward", (why) => (why.late_reward === null ? null : `${number(why.late_reward)}, kept for audit only`)],
@@ -21,6 +21,12 @@ const FACTS = [
 /** Who asked: the fields of the context with their values. */
 function contextText({ context }) {
   return context ? Object.entries(context).map(([field, value]) => `${field}=${value ?? "(missing)"}`).join(", ") : null;
+}
+
+/** The best lower bound so far, and the upper bound then: where rewards change they may contradict each other. */
+function intervalText({ lcb, ucb }) {
+  if (lcb === null || ucb === null || lcb <= ucb) return `${number(lcb)} to ${number(ucb)}`;
+  return `none: once it was at least ${number(lcb)}, then at most ${number(ucb)}, so rewards have changed`;
 }
 
 function rewardText({ reward, origin }) {

@@ -34,6 +34,12 @@ export function between(lower, upper) {
   return [multiple(Math.floor(lower / step + 1e-9), step), multiple(Math.ceil(upper / step - 1e-9), step)];
 }
 
+/** On which side of 0 an interval lies as it is shown: 1, -1, or 0 where 0 is in it or at its end. */
+export function sideOf(lower, upper) {
+  const [least, most] = between(lower, upper);
+  return least.startsWith("+") ? 1 : most.startsWith(MINUS) ? -1 : 0;
+}
+
 /** A number with its sign. */
 export function signed(value) {
   if (value === null || value === undefined) return "–";
@@ -41,7 +47,10 @@ export function signed(value) {
   return text === "0" ? "0" : (value < 0 ? MINUS : "+") + text;
 }
 
-/** The same text without its sign. */
+/** The same text where no plus is wanted: a minus stays. */
+export const plain = (text) => text.replace("+", "");
+
+/** The same text without its sign, where a word says it: so much more, or so much less. */
 export const unsigned = (text) => text.replace(/^[+\u2212]/, "");
 
 /** A share as a percentage; all and nothing are said only of all and nothing. */

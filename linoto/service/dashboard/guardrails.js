@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { promisedBelow } from "./answers.js";
-import { between, count, number, unsigned, within } from "./format.js";
+import { between, count, number, sideOf, unsigned, within } from "./format.js";
 
 const HEADS = ["Metric", "Explored decisions had, against practice", "95 % sure between", "May still be lost"];
 
@@ -18,12 +18,12 @@ function unknown({ missing }) {
   return missing ? `no value of it has come for ${count(missing, "explored decision")}` : "nothing was explored";
 }
 
-/** A row: where the difference lies, said to be better or worse only where all of that is on one side of 0. */
+/** A row: where the difference lies, said to be better or worse only where all of that is shown on one side of 0. */
 function row(metric) {
   const { name, gained_upper: upper, left_to_lose: left, promised_loss: loss, practice, shut } = metric;
   const lower = Math.max(metric.gained_lower, -promisedBelow(metric));
   const promised = lower > metric.gained_lower ? " (by the promise)" : "", gained = Math.max(metric.gained, lower);
-  const side = Math.sign(lower) === Math.sign(upper) ? Math.sign(lower) : 0;
+  const side = sideOf(lower, upper);
   const ends = between(lower, upper).map((text, i) => difference(text, metric) + (i ? "" : promised));
   if (side < 0) ends.reverse();
   const known = practice.explored > 0;

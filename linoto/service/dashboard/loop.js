@@ -53,7 +53,7 @@ export function openLoop(root, name, refresh) {
   }
 
   $("stop").addEventListener("click", () => change("PATCH", { mode: mode === "safe-only" ? "live" : "safe-only" }));
-  $("answer").addEventListener("click", () => change("PATCH", { mode }));
+  $("answer").addEventListener("click", () => change("PATCH", { answer_alarms: true }));
   $("modes").addEventListener("change", (event) => change("PATCH", { mode: event.target.value }));
   $("holdback").addEventListener("change", (event) => change("PATCH", { holdback: Number(event.target.value) }));
   $("archive").addEventListener("click", () => {
@@ -103,7 +103,7 @@ function showState($, loop) {
   $("stop").classList.toggle("resume", safe);
   $("stop").classList.toggle("urgent", loop.alarms.some(({ answered }) => !answered));
   for (const control of CONTROLS) allow($(control), control === "stop" && !safe ? "writer" : "admin", !loop.archived);
-  allow($("answer"), safe ? "writer" : "admin");
+  allow($("answer"), "admin");
   allow($("key"), "reader");
   show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop)));
   const earlier = Math.max(loop.arm_changes.length - CHANGES, 0);

@@ -1,6 +1,6 @@
 // What a loop is doing, in sentences, and what the words of the page mean.
 
-import { between, count, moment, number, percent, unsigned, within } from "./format.js";
+import { between, count, moment, number, percent, sideOf, unsigned, within } from "./format.js";
 
 /** What the words mean, as in the glossary of the documentation. */
 export const WORDS = {
@@ -72,7 +72,7 @@ function exploredOf({ practice: { explored }, decisions }) {
 /** More or less than the log's average, where the interval of that average tells which. */
 function besideLog(loop) {
   const { gain, gain_lower: lower, gain_upper: upper } = loop;
-  if (lower <= 0 && upper >= 0) return `as much as the log's average would have, as exactly as that is known (${between(lower, upper).join(" to ")})`;
+  if (!sideOf(lower, upper)) return `as much as the log's average would have, as exactly as that is known (${between(lower, upper).join(" to ")})`;
   const [least, most] = between(lower, upper), about = unsigned(within(gain, lower, upper)), range = least === most ? "" : ` (${least} to ${most})`;
   return `${about} ${gain < 0 ? "less" : "more"} than the log's average would have${range}`;
 }

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import nan
+from math import inf, nan
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.codec import finite
 from linoto.service.loops.lift import Limits
-from linoto.service.loops.limits import mean_interval_of
+from linoto.service.loops.limits import Sum, mean_interval_of, mean_intervals
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.means import Earned, know_intervals
 from linoto.service.loops.metrics import Metric
 from linoto.service.loops.shown import cut
-from linoto.service.loops.spec import LoopAgent
 from linoto.service.loops.state import MetricBooks, RewardTotals
 
 
@@ -34,8 +32,10 @@ class MetricMean(Struct):
 
 
 class ArmView(Struct):
-    """An arm with its interval: of its mean reward or, with contexts, of that of its plays.
+    """An arm with its interval of now: of its mean reward or, with contexts, of that of its plays.
 
+    `lcb` is the lower end of the same interval as `ucb`, and `mean` is inside. In decisions it is the best
+    lower bound so far, by which policies count: where arms drift, that may come to lie above what they earn.
     Where a range of mean rewards was stated it is cut to that, unless no part of it is inside.
     After a drift alarm the log is of another world: then it is that of the plays that closed since the first.
     """
@@ -170,7 +170,7 @@ def arm_numbers(loop: Loop, limit: int | None = None) -> ArmNumbers | ItemNumber
     if limit is not None:
         arms = first_shown(logged, plays, present, limit)
     shown = arms.tolist()
-    mean, lcb, ucb = estimates(agent, arms) if since is None else means_since(loop, since)[:, arms]
+    mean, lcb, ucb = now(loop, arms) if since is None else means_since(loop, since)[:, arms]
     return ArmNumbers(
         metrics=metrics,
         arms=shown,
@@ -198,12 +198,29 @@ def first_shown(logged: Ints, plays: Ints, present: Bools, limit: int) -> Ints:
     return np.asarray(some[order[:limit]])
 
 
-def estimates(agent: LoopAgent, arms: Ints) -> Floats:
-    """(3, n) mean, lcb and ucb of some arms; of few among many, no other arm is looked at."""
-    if arms.size == agent.k or not isinstance(agent, Agent):
-        return np.array([agent.means, agent.lcb, agent.ucb])[:, arms]
-    known = [(agent.mean(arm), *agent.interval(arm)) for arm in arms.tolist()]
-    return np.array(known).reshape(-1, 3).T
+def now(loop: Loop, arms: Ints) -> Floats:
+    """(3, n) means and the ends of their intervals: by the model, or without it where its bound is doubted.
+
+    Behind a coin nothing rests on the bound, so nobody had to state one. Where the range of rewards reaches
+    beyond it, the model draws means to 0 and is sure of that: arms that are each their own go without it.
+    """
+    agent, limits, bound = loop.agent, loop.limits, loop.agent.confidence.bound
+    doubted = agent.gate.throws_coin and limits is not None and max(-limits[0], limits[1]) > bound
+    own = agent.own_rewards(arms) if doubted else None
+    return agent.estimates(arms) if own is None or limits is None else means_of(own, limits)
+
+
+def means_of(own: Floats, limits: Limits) -> Floats:
+    """(3, n) means and the ends of their intervals, at any time, by rewards with these sums; NaN: none."""
+    found, known = np.full(own.shape, np.nan), own[0] > 0
+    counts, sums, lost = own[:, known]
+    least, most = (
+        mean_intervals([Sum(total, n, inf, limits) for total, n in zip(totals.tolist(), counts, strict=True)])
+        for totals in (sums - lost, sums + lost)  # of their squares nothing is known by arm: the worst
+    )
+    ends = [(low, high) for (low, _), (_, high) in zip(least, most, strict=True)]
+    found[:, known] = sums / counts, *np.array(ends).reshape(-1, 2).T
+    return found
 
 
 def means_since(loop: Loop, since: dict[int, RewardTotals]) -> Floats:

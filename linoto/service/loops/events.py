@@ -127,12 +127,13 @@ class MetricsRecorded(Struct, tag_field="kind", tag="measured", frozen=True, omi
     lost: list[str] = []  # all that have not come
 
 
-class SettingsChanged(Struct, tag_field="kind", tag="switched", frozen=True):
-    """Another mode, or another share of the control group."""
+class SettingsChanged(Struct, tag_field="kind", tag="switched", frozen=True, omit_defaults=True):
+    """Another mode, or another share of the control group; or the answer to alarms, whatever else."""
 
     mode: Mode
     holdback: float
     by: str
+    answers: bool = True  # the alarms so far; each event of earlier versions does
 
 
 class ArmsChanged(Struct, tag_field="kind", tag="arms", frozen=True, omit_defaults=True):

@@ -164,7 +164,7 @@ class Loop(LoopData):
         elif isinstance(event, MetricsRecorded):
             close_metrics(self, event, self._play_of(self.unmeasured[event.number].decision))
         elif isinstance(event, SettingsChanged):
-            answered = self.spec.version > 1  # in version 1, only another mode was an answer to an alarm
+            answered = self.spec.version > 1 and event.answers  # in version 1 only another mode was an answer
             change_mode(self, event.mode, event.by, answered=answered)
             state.holdback = event.holdback
         elif isinstance(event, LoopArchived):

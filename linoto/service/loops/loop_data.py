@@ -166,7 +166,7 @@ class LoopData:
 
     @property
     def open_alarms(self) -> list[Alarm]:
-        """The alarms that nobody has answered by setting the loop's mode since."""
+        """The alarms that nobody has answered, by another mode of the loop or by saying so."""
         return self.state.alarms[self.state.answered :]
 
     # -- names

@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from linoto.core.cells import has_controls
 from linoto.core.decisions import Decision, NoSafeArm
 from linoto.core.guardrail import as_metric_name
 from linoto.core.hints import counted, nearest
@@ -52,7 +51,7 @@ from linoto.service.loops.spec import Arm
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
 from linoto.service.storage.connection import Connection, Row
-from linoto.service.storage.features import NOT_THERE
+from linoto.service.storage.features import NOT_THERE, check_names
 
 logger = logging.getLogger("linoto.service")
 T = TypeVar("T")
@@ -124,13 +123,6 @@ def check_loop_name(name: str) -> None:
     """Refuse a name that no address can have."""
     if NAME.fullmatch(name) is None:
         raise invalid(f"name must match {NAME.pattern}, got {name!r}")
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Refuse new arms whose names would move a terminal instead of being shown."""
-    for name in names:
-        if has_controls(name):
-            raise invalid(f"names of arms must have no control characters or line ends, got {name!r}")
 
 
 class Loops:
@@ -574,19 +566,30 @@ class Loops:
         return result(decision_id, "conflict", reward=first, message=f"the first value stands: {first!r}")
 
     def change(
-        self, connection: Connection, name: str, *, by: str, mode: Mode | None, holdback: float | None
+        self,
+        connection: Connection,
+        name: str,
+        *,
+        by: str,
+        mode: Mode | None,
+        holdback: float | None,
+        answer_alarms: bool = False,
+        may_answer: bool = True,
     ) -> Loop:
         """Another mode or share of the control group, from the next decision on; None leaves what there is.
 
-        The alarms so far are answered by it, also where it changes nothing else.
+        Another mode answers the alarms so far, and so does `answer_alarms`; the mode that it has does not.
         """
         loop = self._changing(name)
         state = loop.state
         mode = state.mode if mode is None else mode
         holdback = state.holdback if holdback is None else holdback
         loop.arms.check_holdback(holdback, loop.agent)
-        if (mode, holdback) != (state.mode, state.holdback) or (loop.open_alarms and loop.spec.version > 1):
-            self.record(connection, loop, SettingsChanged(mode=mode, holdback=holdback, by=by))
+        answers = may_answer and (answer_alarms or mode != state.mode)
+        is_answer = answers and loop.open_alarms and loop.spec.version > 1
+        if (mode, holdback) != (state.mode, state.holdback) or is_answer:
+            event = SettingsChanged(mode=mode, holdback=holdback, by=by, answers=answers)
+            self.record(connection, loop, event)
         return loop
 
     def add_arms(self, connection: Connection, name: str, *, by: str, arms: list[Arm]) -> Loop:
@@ -597,7 +600,7 @@ class Loops:
             return loop
         if known:
             raise Refused(409, "exists", f"arm {known[0].name!r} is or was one of loop {name!r}")
-        check_names([arm.name for arm in arms])
+        check_names([arm.name for arm in arms], loop.names)
         added = [(arm.name, arm.features) for arm in arms]
         loop.arms.check_growth(loop.agent, added, loop.spec.redraws)
         self._change_arms(connection, loop, ArmsChanged(by=by, added=added))

@@ -166,7 +166,7 @@ class LoopState(Struct):
     drift: AlarmState = field(default_factory=AlarmState)
     detector: Detector = field(default_factory=Detector)  # of drift
     alarms: list[Alarm] = field(default_factory=list)
-    answered: int = 0  # of these, from the first on: somebody has set the mode since
+    answered: int = 0  # of these, from the first on: somebody has answered them
     mode_change: ModeChange | None = field(default=None, name="switched")
     budget: float | None = None  # at the last decision
     history: History = field(default_factory=History)

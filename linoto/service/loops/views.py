@@ -61,7 +61,7 @@ class AlarmView(Struct):
     at: float
     message: str
     metric: str | None  # of the guardrail that it is about
-    answered: bool  # whether somebody has set the mode since
+    answered: bool  # whether somebody has, by another mode or by saying so
 
 
 class RestoreView(Struct):
@@ -97,7 +97,8 @@ class LoopView(Struct):
     realised: float  # their summed reward, in which a lost one counts as the default
     lost: int  # how many of them are lost: nobody knows their reward
     known: float  # the summed reward of the others
-    gain: float | None  # what that is more than the log's average would have earned in as many decisions
+    gain: float | None  # what that is more than the log's average would have earned in as many decisions:
+    # against the log, also behind a Control gate, where `practice` compares with practice
     gain_lower: float | None  # and by the two ends of the interval of the log's mean, lost ones at both ends
     gain_upper: float | None
     expected_by_log: float | None  # the reference, as often

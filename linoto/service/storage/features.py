@@ -9,9 +9,10 @@ all.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from typing import Annotated, Any
 from weakref import WeakValueDictionary
 
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats
+from linoto.core.cells import has_controls, in_one_spacing
 from linoto.core.names import Names, Numbered
 from linoto.core.validation import check_finite
 from linoto.logs.arm_files import ArrayLayout, encoded, layout_of, names_after
@@ -86,14 +88,35 @@ def check_limits(features: npt.NDArray[Any], names: Names) -> None:
     """Refuse too many arms, names that are too long, and what takes too many bytes."""
     check_count(len(features))
     width = 0
+    check_lengths(names)
     if not isinstance(names, Numbered):
-        longest = max(map(len, names))
-        if longest > LONGEST_NAME:
-            raise invalid(f"names of arms must have at most {LONGEST_NAME} characters, got one of {longest}")
+        check_names(names)
         width = max(len(name.encode()) for name in names)
     size = features.nbytes + width * len(names)
     if size > MOST_BYTES:
         raise invalid(f"arms by file must take at most {MOST_BYTES} bytes with their names, got {size}")
+
+
+def check_lengths(names: Names) -> None:
+    """Refuse names that are too long."""
+    longest = "" if isinstance(names, Numbered) else max(names, key=len)
+    if len(longest) > LONGEST_NAME:
+        got = f"one of {len(longest)}, which begins with {longest[:40]!r}"
+        raise invalid(f"names of arms must have at most {LONGEST_NAME} characters, got {got}")
+
+
+def check_names(names: Sequence[str], others: Sequence[str] = ()) -> None:
+    """Refuse new names, beside others that are there, which a log of the loop could not be read with."""
+    for name in names:
+        if has_controls(name):
+            raise invalid(f"names of arms must have no control characters or line ends, got {name!r}")
+        if not name.strip():
+            raise invalid(f"names of arms must be more than spaces, got {name!r}")
+    mine = {in_one_spacing(name): name for name in names}
+    for name in chain(names, others):
+        first = mine.get(in_one_spacing(name), name)
+        if first != name:
+            raise invalid(f"names of arms must not differ in spaces only, got {name!r} and {first!r}")
 
 
 def check_count(k: int) -> None:
@@ -120,7 +143,7 @@ def arms_in(blob: bytes) -> tuple[npt.NDArray[Any], Names]:
     """(k, d) the features in the bytes of a file, and the names of the arms."""
     file = io.BytesIO(blob)
     layout = layout_of(file, "the file")
-    return features_in(blob, layout), names_after(file, layout.shape[0], "the file")
+    return features_in(blob, layout), names_after(file, layout.shape[0], "the file", stored=True)
 
 
 def features_in(blob: bytes, layout: ArrayLayout) -> npt.NDArray[Any]:

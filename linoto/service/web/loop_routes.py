@@ -171,17 +171,17 @@ async def inspect_spec(request: AnyRequest, name: LoopName) -> LoopSpec:
 
 @route(patch, "/loops/{name:str}", "writer")
 async def change_loop(request: AnyRequest, name: LoopName, data: Json[Change]) -> views.LoopView:
-    """Change the mode or the share of the control group; a writer may only set safe-only, the kill switch."""
-    if request.user.role != "admin" and (data.mode != "safe-only" or data.holdback is not None):
+    """Change the mode or the share of the control group, or answer alarms.
+
+    A writer may only set safe-only, the kill switch, which answers no alarm then.
+    """
+    is_admin = request.user.role == "admin"
+    if not is_admin and (data.mode != "safe-only" or data.holdback is not None or data.answer_alarms):
         raise Refused(403, "forbidden", "a writer may only set the mode safe-only")
-    loops, by = loops_of(request), request.user.name
-    view = await write(
-        request,
-        lambda connection: views.loop_view(
-            loops.change(connection, name, by=by, mode=data.mode, holdback=data.holdback)
-        ),
-    )
-    logger.info("loop changed", extra={"loop": name, "by": by, "mode": view.mode})
+    loops = loops_of(request)
+    change: dict[str, Any] = {"by": request.user.name, "may_answer": is_admin, **msgspec.structs.asdict(data)}
+    view = await write(request, lambda connection: views.loop_view(loops.change(connection, name, **change)))
+    logger.info("loop changed", extra={"loop": name, "by": request.user.name, "mode": view.mode})
     return view
 
 

@@ -154,10 +154,13 @@ class RewardResults(Struct):
 
 
 class Change(Struct, forbid_unknown_fields=True):
-    """A new mode, a new share of the control group, or both."""
+    """A new mode, a new share of the control group, an answer to alarms, or several of them."""
 
     mode: Mode | None = None
     holdback: Share | None = None
+    answer_alarms: Annotated[
+        bool, Meta(description="the alarms so far are known; another mode says so too")
+    ] = False
 
 
 class FeatureFile(Struct):

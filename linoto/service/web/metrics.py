@@ -25,7 +25,8 @@ NUMBERS = {
     "budget": "room that the gate sees for the next exploration",
     "reference": "mean reward of the log",
     "realised": "summed reward of closed decisions, a lost one as the default",
-    "gain": "known rewards less what the log earns on average in as many decisions",
+    "gain": "known rewards less what the log earns on average in as many decisions: against the log, "
+    "not against practice as it is now, which is what a Control gate and a control group compare with",
     "left_to_lose": "what may still be lost under the promise",
     "expected_by_log": "the reference as often as decisions were closed",
     "promised_least": "the least that the promise allows the summed reward to be",
@@ -48,7 +49,7 @@ FAMILIES = {  # of loops: (type, help) by name
     "linoto_rewards_total": ("counter", "decisions closed"),
     "linoto_mode": ("gauge", "1 for the mode a loop is in"),
     "linoto_alarms_total": ("counter", "alarms raised"),
-    "linoto_alarms_unanswered": ("gauge", "alarms that nobody has answered by setting the mode"),
+    "linoto_alarms_unanswered": ("gauge", "alarms that nobody has answered"),
     **{f"linoto_{field}": ("gauge", text) for field, text in NUMBERS.items()},
     "linoto_metric_values_total": ("counter", "values of guardrails that came, or are lost"),
     "linoto_metric_alarms_total": ("counter", "alarms raised about a guardrail"),

@@ -52,14 +52,18 @@ def test_gained_and_lost_are_said_only_where_the_whole_interval_says_so(page: Pa
     make_loop(client, "laws")
     page.open("laws")
     rng, cases = Random(0), []
-    for _ in range(300):
+    for number in range(300):
         mean, away = rng.gauss(0, 10) * 10 ** rng.uniform(-3, 3), 10 ** rng.uniform(-4, 4)
         ends = {"lower": mean - away * rng.random(), "upper": mean + away * rng.random()}
+        if number % 10 == 0:  # with an end so near 0 that it is shown as 0
+            near = away * 1e-5
+            ends = {"lower": near, "upper": away} if number % 20 else {"lower": -away, "upper": -near}
+            mean = (ends["lower"] + ends["upper"]) / 2
         lift = {"policy": 90, "control": 10, "mean": mean, "level": 0.95, **ends}
         cases.append([{"practice": None, "unit": "clicks", "lost": 0}, lift])
     for (_, lift), said in zip(cases, page.run(GAINED, cases), strict=True):
         lower, upper, step = lift["lower"], lift["upper"], step_of(lift["lower"], lift["upper"])
-        side = (lower > 0) - (upper < 0)
+        side = (floor(lower / step) > 0) - (ceil(upper / step) < 0)
         assert said["side"] == side
         word = {1: "Gained: ", -1: "Lost: ", 0: "It is between "}[side]
         assert said["verdict"].startswith(word)
@@ -72,6 +76,49 @@ def test_gained_and_lost_are_said_only_where_the_whole_interval_says_so(page: Pa
             assert said["value"] == "not clear yet", "and no point in it"
         else:
             assert abs(numbers_in(said["value"])[0] - lift["mean"]) <= step * 0.500001
+
+
+SIDES = """
+    const {sidesOf} = await import("./dashboard/answers.js");
+    return arguments[0].map((loop) => sidesOf(loop));
+"""
+
+
+def test_what_practice_would_have_earned_keeps_its_sign(page: Page, client: Client) -> None:
+    """Of costs both ends are below 0, of mixed rewards perhaps one."""
+    make_loop(client, "signs")
+    page.open("signs")
+    rng, cases = Random(1), []
+    for _ in range(300):
+        size = 10 ** rng.uniform(-3, 5)
+        lower, upper = sorted((rng.gauss(0, size), rng.gauss(0, size)))
+        earned = rng.uniform(lower, upper)
+        seen = {"lower": lower, "upper": upper, "earned": earned, "counts_rewards": False, "level": 0.95}
+        seen |= {"explored": 90, "control": 10, "missing": 0}
+        cases.append({"practice": seen, "unit": "EUR", "promised_loss": None})
+    for case, said in zip(cases, page.run(SIDES, cases), strict=True):
+        lower, upper = case["practice"]["lower"], case["practice"]["upper"]
+        step = step_of(lower, upper)
+        ends = [floor(lower / step) * step, ceil(upper / step) * step]
+        assert numbers_in(said["would"]) == pytest.approx(ends, abs=step * 1e-6), "rounded outwards"
+        assert "+" not in said["would"], "it is an amount, and no difference"
+
+
+def test_costs_are_shown_below_zero(page: Page, client: Client) -> None:
+    confidence = linoto.Confidence(noise="bounded", reward_range=(-100.0, 0.0), bound=150.0)
+    policy = linoto.Gated(gate=linoto.Control(budget=4000.0, share=0.4), confidence=confidence)
+    log = linoto.Offline(pulls=[300, 200, 0], reward_sums=[-18_000.0, -10_000.0, 0.0])  # type: ignore[arg-type]
+    client.create(
+        "costs", arms=["a", "b", "c"], policy=policy, offline=log, default_reward=-100.0, seed=1, unit="EUR"
+    )
+    play_coin(client, "costs", 200, tried=-40.0, practice=-60.0)
+    seen = client.loop("costs")["practice"]
+    assert seen["lower"] < seen["upper"] < 0
+    page.open("costs")
+    page.until(lambda: page.text("[data-earned]").startswith("−"))
+    step = step_of(seen["lower"], seen["upper"])
+    ends = [floor(seen["lower"] / step) * step, ceil(seen["upper"] / step) * step]
+    assert numbers_in(page.text("[data-would]")) == ends
 
 
 def test_the_answers_are_the_numbers_of_the_api(page: Page, client: Client) -> None:

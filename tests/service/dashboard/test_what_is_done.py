@@ -215,7 +215,7 @@ def guarded_page(browser: Chrome, folder: Path) -> Iterator[tuple[Page, dict[str
 
 def test_what_a_role_may_not_do_is_not_offered(browser: Chrome, tmp_path: Path) -> None:
     offers = {"[data-key]": "reader", "[data-stop]": "writer"}
-    offers |= dict.fromkeys(("#new", "[data-archive]", "[data-modes]"), "admin")
+    offers |= dict.fromkeys(("#new", "[data-archive]", "[data-modes]", "[data-answer]"), "admin")
     with guarded_page(browser, tmp_path) as (page, tokens):
         page.open()
         for role in ROLES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from helpers.dashboard import (
@@ -204,3 +205,25 @@ def test_a_loop_with_contexts_says_who_asked_and_why(page: Page, client: Client)
     client.create("unwatched", policy=linoto.LinTS(), recipe=RECIPE, default_reward=0.0)
     page.open("unwatched")
     page.until(lambda: "every context has its own mean reward" in page.text("[data-watch]"))
+
+
+def test_an_arm_that_became_worse_has_one_interval_and_its_decisions_say_what_contradicts(
+    page: Page, client: Client
+) -> None:
+    policy = linoto.Gated(gate=linoto.Control(budget=900.0, share=0.4), confidence=TOLERANT.confidence)
+    fixed: dict[str, Any] = {"default_reward": 0.0, "seed": 1, "on_alarm": "warn"}
+    client.create("worse", arms=["a", "b", "c"], policy=policy, offline=LOG, **fixed)
+    for reward in [1.0] * 4 + [0.0] * 20:
+        made = client.decide_many("worse", [{"proposal": "c"}] * 100)
+        client.rewards("worse", [(one.decision_id, reward) for one in made])
+    last = client.decide("worse", proposal="c")
+    while last.arm != "c":  # a control round
+        last = client.decide("worse", proposal="c")
+    why = client.explain("worse", last.decision_id)
+    assert why["lcb"] > why["ucb"]
+    (arm,) = [arm for arm in client.arms("worse") if arm["name"] == "c"]
+    assert arm["lcb"] < arm["mean"] < arm["ucb"] < why["lcb"]
+    page.open("worse")
+    page.until(lambda: page.texts("[data-decisions] button"))
+    page.click("[data-decisions] button")
+    page.until(lambda: "interval: none: once it was at least" in page.text(".why"))
