@@ -7,8 +7,7 @@ from math import log, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from linoto.audit.coverage import row_basis
-from linoto.audit.regression import regress, well_scaled
+from linoto.audit.directions import directions_of
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions
 
@@ -21,16 +20,16 @@ def propose_bound(actions: npt.ArrayLike, offline: Offline, *, noise: float, del
     as long as these on average, which is a guess.
     """
     arms = as_actions(actions)
-    offline = as_offline(offline, len(arms))
-    line = regress(arms, offline)
+    offline, directions = as_offline(offline, len(arms)), directions_of(arms)
+    line = directions.regress(offline)
     if line.rank == 0:
         return 1.0
-    spread = (noise * np.linalg.svd(line.root, compute_uv=False)) ** 2
+    spread = (noise * line.widths) ** 2
     level = log(1 / delta)
     hidden = spread.sum() + 2 * sqrt(level * float((spread**2).sum())) + 2 * level * float(spread.max())
-    share = sqrt(len(row_basis(well_scaled(arms)[0])) / line.rank)
-    longest = float(np.linalg.norm(arms, axis=1).max())
-    least = abs(offline.reference) / longest  # without an intercept a fit may miss even the mean of the log
+    share = sqrt(directions.count / line.rank)
+    # without an intercept a fit may miss even the mean of the log
+    least = abs(offline.reference) / directions.longest
     return max(float((np.linalg.norm(line.along) + sqrt(hidden)) * share), least)
 
 
@@ -43,13 +42,13 @@ def shortest_parameter(actions: npt.ArrayLike, offline: Offline, *, noise: float
     from scipy.special import expit  # type: ignore[import-untyped]
 
     arms = as_actions(actions)
-    line = regress(arms, as_offline(offline, len(arms)))
+    line = directions_of(arms).regress(as_offline(offline, len(arms)))
     if line.rank == 0:
         return 0.0
     level, r = log(1 / delta), line.rank
     radius = noise**2 * (r + 2 * sqrt(level * r) + 2 * level)
-    axes, sizes, _ = np.linalg.svd(line.root)
-    along, widths = axes.T @ line.along, sizes**2
+    along, sizes = line.by_axes
+    widths = sizes**2
     if float((along**2 / widths).sum()) <= radius:
         return 0.0
     low, high = -300.0, 300.0  # the shortest point is along / (1 + widths * 10^x) for some x

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.audit.curves import Curve
+from linoto.audit.directions import directions_of
 from linoto.audit.noise import scatter_of
 from linoto.audit.pvalues import SURE, TEST_LEVEL, SquaresLaw, unequal_law
-from linoto.audit.regression import regress
 from linoto.audit.sentences import Centre, answer_text
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
@@ -105,7 +105,7 @@ def lack_of_fit(actions: npt.ArrayLike, offline: Offline, *, adaptive: bool = Fa
 
     arms = as_actions(actions)
     log = as_offline(offline, len(arms))
-    scatter, line = scatter_of(log), regress(arms, log)
+    scatter, line = scatter_of(log), directions_of(arms).regress(log)
     between, within = scatter.pulls.size - line.rank, scatter.degrees
     if between == 0 or within == 0:
         return None
@@ -138,7 +138,8 @@ def unequal_fit(arms: Floats, log: Offline) -> tuple[float, SquaresLaw] | None:
     twice = np.flatnonzero(log.pulls > 1)
     pulls, sums = np.zeros_like(log.pulls), np.zeros_like(log.reward_sums)
     pulls[twice], sums[twice] = log.pulls[twice], log.reward_sums[twice]
-    line, scatter = regress(arms, Offline(pulls=pulls, reward_sums=sums)), scatter_of(log, twice)
+    line = directions_of(arms).regress(Offline(pulls=pulls, reward_sums=sums))
+    scatter = scatter_of(log, twice)
     if twice.size <= line.rank:
         return None
     missed = line.missed if line.missed > 1e-20 * float((scatter.pulls * scatter.mean**2).sum()) else 0.0

@@ -26,6 +26,7 @@ from linoto.audit.coverage import (
     unknown_facts,
 )
 from linoto.audit.curves import Curve, find_curves
+from linoto.audit.directions import directions_of
 from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
 from linoto.audit.fit import LackOfFit, Linearity, LinearityOfContexts, fit_of_rows, lack_of_fit, why_no_fit
 from linoto.audit.noise import (
@@ -37,7 +38,6 @@ from linoto.audit.noise import (
     noisiest_arm,
 )
 from linoto.audit.promises import GatePromise, find_promise, find_promises
-from linoto.audit.regression import regress
 from linoto.audit.sentences import OF_ARMS, OF_MODEL, Centre
 from linoto.audit.tails import Tails, find_tails, tails_around_model
 from linoto.core.arrays import Floats
@@ -134,7 +134,7 @@ class MeansOfArms:
     def fitted(self) -> Floats | None:
         """(k,) what least squares on the features says of each arm; None where it depends on the context."""
         features = self.log.arms.features
-        return np.asarray(features @ regress(features, self.log.offline).theta)
+        return np.asarray(features @ directions_of(features).regress(self.log.offline).theta)
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """The features that contexts are made into."""
@@ -234,7 +234,7 @@ def interval_of(log: Log, confidence: Confidence | None, *, adaptive: bool) -> L
     limits = None if confidence is None else confidence.reward_range
     if confidence is None or (confidence.noise == "bounded" and (limits is None or log.leaves(limits))):
         return None
-    sums = log.moments
+    sums = log.totals
     known = replace(confidence, design="adaptive" if adaptive else "fixed")
     return mean_interval(sums.reward_sum, sums.count, sums.reward_squares, known, limits or (-np.inf, np.inf))
 

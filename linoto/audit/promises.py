@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.default_gate import default_gate, default_gate_in_rounds
-from linoto.core.features.moments import Moments
+from linoto.core.features.moments import Summed
 from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount, counted
 from linoto.core.policies import Gated
@@ -71,7 +71,7 @@ def find_promise(
         and ranged
         and gate.why_no_guardrails(confidence, log.guardrails)
     ):
-        gate = contextual_gate("control", confidence, log.moments, budget=budget, epsilon=epsilon)
+        gate = contextual_gate("control", confidence, log.totals, budget=budget, epsilon=epsilon)
         return promise_of("control", gate, confidence, log)
     return promise_of("tolerance", gate, confidence, log)
 
@@ -85,7 +85,7 @@ def find_promises(
         if confidence is None or (kind == "control" and confidence.reward_range is None):
             found.append(GatePromise(kind, None, None, UNKNOWN_RANGE))
             continue
-        made = contextual_gate(kind, confidence, log.moments, budget=budget, epsilon=epsilon)
+        made = contextual_gate(kind, confidence, log.totals, budget=budget, epsilon=epsilon)
         found.append(promise_of(kind, made, confidence, log))
     return tuple(found)
 
@@ -111,14 +111,14 @@ def promise_of(
 def contextual_gate(
     kind: GateKind,
     confidence: Confidence,
-    moments: Moments,
+    summed: Summed,
     *,
     budget: float | None = None,
     epsilon: float | None = None,
 ) -> Control | Tolerance:
     """A gate that allows so much; if neither is given, the usual budget for what this log earned."""
     if budget is None and epsilon is None:
-        usual: Any = default_gate_in_rounds(moments, confidence)
+        usual: Any = default_gate_in_rounds(summed, confidence)
         if isinstance(usual, Control) and kind == "control":
             return usual
         budget = usual.budget
@@ -202,33 +202,33 @@ def gate_facts(
         yield "gate", "none fits yet: see the reasons above"
         return
     yield "gate", f"{NAMES[chosen.kind]} fits: of those that promise something it assumes the least"
-    yield from budget_texts(chosen.certificate, log.moments, horizon)
+    yield from budget_texts(chosen.certificate, log.totals, horizon)
 
 
-def budget_texts(certificate: Certificate, moments: Moments, horizon: int) -> Iterator[tuple[str, str]]:
+def budget_texts(certificate: Certificate, log: Summed, horizon: int) -> Iterator[tuple[str, str]]:
     """How large the budget is, in rows of the log and in the worst that a round can be."""
     low, high = certificate.reward_range
     worth = []
-    if certificate.budget and moments.reward_sum > 0:
-        rows = certificate.budget / moments.reference
-        more = ", more than it has" if rows > moments.count else ""
+    if certificate.budget and log.reward_sum > 0:
+        rows = certificate.budget / log.reference
+        more = ", more than it has" if rows > log.count else ""
         worth.append(f"what the log earns in {counted(rows, 'row')}{more}")
     if certificate.budget and isfinite(high - low):
         rounds = certificate.budget / (high - low)
         worth.append(f"what {counted(rounds, 'round')} can lose at the most")
     if worth:
-        timid = timid_text(certificate, moments, horizon)
+        timid = timid_text(certificate, log, horizon)
         yield "budget", f"{amount(certificate.budget)} is {', and '.join(worth)}{timid}"
 
 
-def timid_text(certificate: Certificate, moments: Moments, horizon: int) -> str:
+def timid_text(certificate: Certificate, log: Summed, horizon: int) -> str:
     """That little is explored with so small a budget; a larger one, if its promise is worth something."""
     low, high = certificate.reward_range
     timid = TIMID * (high - low)
     if certificate.per_round or not certificate.budget or certificate.budget >= timid or not isfinite(timid):
         return ""
     larger = replace(certificate, constant=timid, budget=timid)
-    earned = moments.reference if low >= 0 else 0.0  # a part of what may be nothing says nothing
+    earned = log.reference if low >= 0 else 0.0  # a part of what may be nothing says nothing
     worthless = why_worthless(larger, earned=earned, horizon=horizon)
     try_it = "" if worthless else f", more from about {amount(timid)} on (--budget)"
     return f"; so small a budget is kept, but little is explored with it{try_it}"

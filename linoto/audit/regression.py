@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linoto.core.arrays import Floats
+from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
+from linoto.core.one_hot import OneHotArms, one_hot
 
 RANK = 1e-10  # of the largest direction: what is smaller is rounding
 
@@ -39,6 +40,58 @@ class Regression:
     def theta(self) -> Floats:
         """(d,) the parameter."""
         return np.asarray(self.basis @ self.along)
+
+    @property
+    def widths(self) -> Floats:
+        """(r,) how far noise of unit scale moves theta along each axis of its own."""
+        return np.asarray(np.linalg.svd(self.root, compute_uv=False))
+
+    @property
+    def by_axes(self) -> tuple[Floats, Floats]:
+        """(r,) the parameter along these axes, and their widths."""
+        axes, widths, _ = np.linalg.svd(self.root)
+        return np.asarray(axes.T @ self.along), np.asarray(widths)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnMeans:
+    """The same of arms which share no feature: each logged mean is fitted exactly, by its own feature."""
+
+    places: Ints  # (r,) the features of logged arms
+    along: Floats  # (r,) the parameter there
+    widths: Floats  # (r,) how far noise of unit scale moves it
+    d: int
+    missed: float = 0.0
+
+    @classmethod
+    def of(cls, units: OneHotArms, offline: Offline) -> OwnMeans:
+        """Fit the means of the logged arms."""
+        seen = offline.pulls > 0
+        pulls, scales = offline.pulls[seen], np.float64(units.scales[seen])
+        along, widths = offline.reward_sums[seen] / pulls / scales, 1 / (np.sqrt(pulls) * np.abs(scales))
+        return cls(places=units.places[seen], along=along, widths=widths, d=units.d)
+
+    @property
+    def rank(self) -> int:
+        """Directions the log knows."""
+        return self.along.size
+
+    @property
+    def fitted(self) -> Floats:
+        """(r, r) what the means can be under the model: anything."""
+        return one_hot(self.rank)
+
+    @property
+    def theta(self) -> Floats:
+        """(d,) the parameter."""
+        found = np.zeros(self.d)
+        found[self.places] = self.along
+        return found
+
+    @property
+    def by_axes(self) -> tuple[Floats, Floats]:
+        """(r,) the parameter along the axes of its noise, which are those of features, and their widths."""
+        return self.along, self.widths
 
 
 def regress(actions: Floats, offline: Offline) -> Regression:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.database_option import add_database, service_needed
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
     from linoto.logs.saved import SavedLog
     from linoto.service.loops.loop import Loop
-    from linoto.service.loops.spec import Arm
     from linoto.service.storage.features import StoredArms
 
 SHOWN = (
@@ -140,8 +139,11 @@ def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[dict[str, 
 
     Of very many arms their file too, which the database then has.
     """
+    from linoto.core.one_hot import is_compact
+
     with service_needed():
         from linoto.service.loops import recipe_spec, spec
+        from linoto.service.loops.fixed_arms import checked_count
         from linoto.service.storage.features import check_lengths
 
     practice = practice_of(arguments, log, needed=True)
@@ -149,8 +151,12 @@ def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[dict[str, 
     stored = by_file(log)
     if stored is not None:
         return {"features": stored.sha256, "offline": spec.as_statistics(log.offline)}, stored
+    if log.recipe is None and is_compact(log.actions):  # without features others can be added
+        checked_count(len(log.names))
+        arms = [spec.Arm(name=name) for name in log.names]
+        return {"arms": arms, "offline": spec.as_statistics(log.offline), "practice": practice}, None
     written: dict[str, Callable[[Any], Any]] = {
-        "arms": without_units,
+        "arms": lambda arms: [spec.Arm(name=name, features=arms[name]) for name in arms],
         "offline": spec.as_statistics,
         "recipe": recipe_spec.as_spec,
         "moments": lambda moments: recipe_spec.as_statistics(moments, log.offline),
@@ -171,19 +177,6 @@ def by_file(log: SavedLog) -> StoredArms | None:
     actions = log.actions
     large = actions.dtype == np.float32 or actions.size > MOST_NUMBERS
     return arms_of_file(actions, log.names) if large else None
-
-
-def without_units(arms: Mapping[str, list[float]]) -> list[Arm]:
-    """Every arm with its features; without where each is a feature of its own: then others can be added."""
-    import numpy as np
-
-    from linoto.core.one_hot import find_one_hot, is_identity
-    from linoto.service.loops.spec import Arm
-
-    units = find_one_hot(np.array(list(arms.values())))
-    if units is not None and is_identity(units):
-        return [Arm(name=name) for name in arms]
-    return [Arm(name=name, features=features) for name, features in arms.items()]
 
 
 def make_loop(

@@ -9,7 +9,7 @@ from math import inf
 from typing import Literal
 
 from linoto.core.confidence import Confidence
-from linoto.core.features.moments import Moments
+from linoto.core.features.moments import Summed
 from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.within import within
 
@@ -26,7 +26,7 @@ def default_gate(confidence: Confidence) -> Gate:
     return Tolerance().usual(confidence)
 
 
-def default_gate_in_rounds(moments: Moments, confidence: Confidence) -> Gate:
+def default_gate_in_rounds(log: Summed, confidence: Confidence) -> Gate:
     """That of rounds that bring their own arms, for what this log of their features earned.
 
     A round is worth the noise: the log's mean is no reference where rounds differ. If the range of rewards is
@@ -35,5 +35,5 @@ def default_gate_in_rounds(moments: Moments, confidence: Confidence) -> Gate:
     """
     if confidence.reward_range is None:
         return Tolerance(evidence="model").usual(confidence)
-    earned = moments.reward_sum if moments.count else inf
-    return replace(Control().usual(confidence, earned=earned, rows=moments.count), share=SHARE.get())
+    earned = log.reward_sum if log.count else inf
+    return replace(Control().usual(confidence, earned=earned, rows=log.count), share=SHARE.get())

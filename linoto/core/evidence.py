@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from linoto.core.arrays import Bools, Floats
+from linoto.core.diagonals import along_axes
 from linoto.core.features.moments import ROUNDING, Moments
 
 RIDGES: Floats = np.exp2(np.arange(-6.0, 13.0))
@@ -27,8 +28,8 @@ HIDDEN = 1e-10  # of squared rewards, below which what is left of them is roundi
 def evidence(log: Moments, ridges: Floats = RIDGES) -> Floats:
     """(n,) the log likelihood for each ridge, at the noise that fits best, but for a constant."""
     squares = log.reward_squares or 0.0
-    spectrum, axes = spectrum_of(log)
-    along = (axes.T @ log.reward_vector) ** 2
+    spectrum, parts = along_axes(log.gram, log.reward_vector)
+    spectrum, along = np.maximum(spectrum, 0.0), parts**2
     explained = (along / (spectrum + ridges[:, None])).sum(axis=1)
     noise = np.maximum(squares - explained, 1e-9 * squares + np.finfo(float).tiny) / log.count
     determinant = np.log1p(spectrum / ridges[:, None]).sum(axis=1)

@@ -18,6 +18,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence, least_length
+from linoto.core.diagonals import along_axes
 from linoto.core.kernels import State
 from linoto.core.one_hot import summed_squares
 from linoto.core.validation import exact, rounded_up
@@ -149,8 +150,8 @@ def least_possible(gram: Floats, vector: Floats, confidence: Confidence) -> floa
     """
     if confidence.shift > 0 or not AT_ANY_RIDGE.get():
         return 0.0
-    values, axes = np.linalg.eigh(gram)
-    values, parts = np.maximum(values, 0.0), axes.T @ vector
+    values, parts = along_axes(gram, vector)
+    values = np.maximum(values, 0.0)
     if values[-1] == 0.0:
         return 0.0
     found, top = 0.0, floor(log10(values[-1]))

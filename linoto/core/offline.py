@@ -12,6 +12,20 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.validation import as_arms, as_counts, as_floats, check_count, exact
 
 
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """How many rewards a log has and what they add up to, whatever was played."""
+
+    count: int
+    reward_sum: float
+    reward_squares: float | None  # None: not known
+
+    @property
+    def reference(self) -> float:
+        """The mean logged reward; NaN for an empty log."""
+        return self.reward_sum / self.count if self.count else float("nan")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Offline:
     """A log, as the statistics every policy needs: pulls and rewards per arm. Logs merge with `+`.
@@ -113,6 +127,16 @@ class Offline:
     def total(self) -> int:
         """m, the number of logged rewards."""
         return int(self.pulls.sum())
+
+    @property
+    def totals(self) -> Totals:
+        """All arms together."""
+        squares = self.reward_squares
+        return Totals(
+            count=self.total,
+            reward_sum=float(self.reward_sums.sum()),
+            reward_squares=None if squares is None else float(squares.sum()),
+        )
 
     def within_arms(self) -> tuple[float, float]:
         """Summed squares of rewards around the mean of their arm, and their degrees of freedom; 0 if unknown.

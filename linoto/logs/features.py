@@ -18,7 +18,8 @@ from linoto.core.default_gate import default_gate_in_rounds
 from linoto.core.features.moments import SUMS, Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.gates import Gate
-from linoto.core.offline import Offline
+from linoto.core.offline import Offline, Totals
+from linoto.core.one_hot import is_compact
 from linoto.logs.arms import ArmTable
 
 OF_MOMENTS = "moments_"  # before the names of the arrays that are sums of features
@@ -50,6 +51,11 @@ class ArmFeatures:
     def moments(self) -> Moments:
         """The whole log by its features."""
         return Moments.of_arms(self.arms.actions, self.offline)
+
+    @property
+    def totals(self) -> Totals:
+        """The whole log by its rewards alone: no sum of features is made for it."""
+        return self.offline.totals
 
     @property
     def raw_features(self) -> Floats:
@@ -86,8 +92,10 @@ class ArmFeatures:
 
     @property
     def stored(self) -> Stored:
-        """What a file holds of it, beside the counts of its arms."""
-        return {}, {"actions": self.arms.actions}
+        """What a file holds of it, beside the counts of its arms: of arms without features nothing."""
+        actions = self.arms.actions
+        known = self.arms.featureless and is_compact(actions)
+        return {}, {} if known else {"actions": actions}
 
     def with_items(self, names: Sequence[str], values: Sequence[Sequence[float]] | None) -> ContextFeatures:
         """The same with items that came later."""
@@ -109,6 +117,11 @@ class ContextFeatures:
     def labels(self) -> tuple[str, ...]:
         """(d,) the names of the features."""
         return self.recipe.names
+
+    @property
+    def totals(self) -> Moments:
+        """The whole log by its rewards alone."""
+        return self.moments
 
     @property
     def raw_features(self) -> Floats:

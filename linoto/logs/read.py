@@ -13,7 +13,7 @@ import numpy as np
 
 from linoto.core.cells import text_of
 from linoto.core.features.columns import Column
-from linoto.core.features.moments import Moments
+from linoto.core.features.moments import Moments, Summed
 from linoto.core.features.recipe import Recipe
 from linoto.core.guardrail import Guardrail
 from linoto.core.offline import Offline
@@ -120,6 +120,11 @@ class Log:
     def moments(self) -> Moments:
         """The whole log by its features: those of the recipe, or those of the arms where there is none."""
         return self.features.moments
+
+    @property
+    def totals(self) -> Summed:
+        """The whole log by its rewards alone."""
+        return self.features.totals
 
     @property
     def binary(self) -> bool:

@@ -13,6 +13,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 
 CHUNK = 2**14  # rows whose features are written down at a time
+FEW_CELLS = 16  # of so many cells of a matrix one has a sum: fewer are found before they are summed
 SPARSE_COST = 50  # of a product of two entries, in products of a matrix
 EVERY_ARM = 2**16  # rows times arms whose features are written down at a time
 
@@ -99,10 +100,13 @@ def sparse_gram(features: Sparse, d: int) -> Floats:
     places, values = features
     gram = np.zeros(d * d)
     for column in range(places.shape[1]):
-        cells = places[:, column, None] * d + places
-        gram += np.bincount(
-            cells.ravel(), weights=(values[:, column, None] * values).ravel(), minlength=d * d
-        )
+        cells = (places[:, column, None] * d + places).ravel()
+        products = (values[:, column, None] * values).ravel()
+        if FEW_CELLS * cells.size > d * d:
+            gram += np.bincount(cells, weights=products, minlength=d * d)
+        else:  # the same sums, of the cells alone that there are
+            there, place = np.unique(cells, return_inverse=True)
+            gram[there] += np.bincount(place, weights=products)
     return gram.reshape(d, d)
 
 

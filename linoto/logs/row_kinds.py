@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.diagonals import diagonal_of
 from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Policy, starts_without_arms
@@ -191,7 +192,9 @@ def ridge_estimate(parts: Sequence[tuple[Floats, Floats]], ridge: float, d: int)
     """(d,) or (d, q) from X'X and X'y of several parts, y (n,) or (n, q)."""
     gram = ridge * np.eye(d) + sum(part[0] for part in parts)
     vectors = sum((part[1] for part in parts), np.zeros(d) if not parts else 0.0)
-    return np.asarray(np.linalg.solve(gram, vectors), dtype=np.float64)
+    diagonal = diagonal_of(gram)
+    found = np.linalg.solve(gram, vectors) if diagonal is None else (np.transpose(vectors) / diagonal).T
+    return np.asarray(found, dtype=np.float64)
 
 
 def kind_of(rows: Rows, practice: Practice = None) -> RowsOfArms:

@@ -19,6 +19,7 @@ from linoto.core.features.recipe import Recipe
 from linoto.core.guardrail import Guardrail
 from linoto.core.names import Names, Numbered
 from linoto.core.offline import Offline, as_offline
+from linoto.core.one_hot import one_hot
 from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.verdicts import Findings, findings_of
 from linoto.logs.arms import ArmTable, Encoding
@@ -265,13 +266,16 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
         arms = ContextFeatures(**found).table(tuple(map(str, arrays.pop("names"))))
     else:
         encoding = Encoding.from_dict(header["encoding"])
+        names, stored = names_in(arrays.pop("names")), "actions" in arrays
         arms = ArmTable(
-            names=names_in(arrays.pop("names")),
-            features=arrays.pop("actions")[:, : len(encoding.features)],
+            names=names,
+            features=arrays.pop("actions")[:, : len(encoding.features)] if stored else one_hot(len(names)),
             encoding=encoding,
             effects=header["effects"],
             effects_of=None if (some := header.get("effects_of")) is None else tuple(some),
         )
+        if not (stored or arms.featureless):
+            raise KeyError("actions")
     offline = as_offline(Offline(**arrays), len(arms.names))
     return SavedLog(arms=arms, offline=offline, confidence=confidence, **found, **audited)
 

@@ -15,6 +15,8 @@ from linoto import Numeric, Recipe, Rows, evaluate, learn_policy
 from linoto.core.learnt import LearntPolicy
 from linoto.logs.estimates import Interval
 from linoto.logs.learning import doubly_robust_scores
+from linoto.logs.row_features import Sparse, sparse_gram
+from linoto.logs.row_kinds import ridge_estimate
 from linoto.logs.rows import split
 from linoto.logs.targets import LEARNING, choices_of
 
@@ -304,3 +306,18 @@ def test_weights_above_the_clip_are_counted() -> None:
     policy = learn_policy(rows, clip=5.0)
     assert (policy.clip, policy.clipped) == (5.0, int((np.asarray(rows.propensities) < 0.2).sum()))
     assert learn_policy(rows).clip == 10.0  # the square root of 100
+
+
+def test_sums_of_few_features_among_many_have_the_same_bits() -> None:
+    rng = np.random.default_rng(0)
+    features = Sparse(rng.integers(0, 20, (400, 3)), rng.normal(size=(400, 3)))
+    few, many = sparse_gram(features, 20), sparse_gram(features, 2000)
+    assert np.array_equal(many[:20, :20], few) and not many[20:].any() and not many[:, 20:].any()
+
+
+def test_a_model_of_arms_alone_is_their_shrunk_means() -> None:
+    counts, sums = np.array([4.0, 0.0, 1.0]), np.array([[2.0, 4.0], [0.0, 0.0], [3.0, 1.0]])
+    gram = np.diag(counts)
+    found = ridge_estimate([(gram, sums), (gram, sums)], 0.5, 3)
+    assert found == pytest.approx(np.linalg.solve(2 * gram + 0.5 * np.eye(3), 2 * sums))
+    assert ridge_estimate([(gram, sums[:, 0])], 0.5, 3) == pytest.approx(sums[:, 0] / (counts + 0.5))

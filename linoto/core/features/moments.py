@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats
-from linoto.core.offline import Offline
+from linoto.core.diagonals import eigenvalues
+from linoto.core.offline import Offline, Totals
+from linoto.core.one_hot import OneHotArms, find_one_hot
 from linoto.core.validation import as_floats, as_reward, check_count, exact, is_number
 
 SUMS = ("count", "gram", "reward_vector", "reward_sum", "reward_squares")
@@ -85,14 +87,22 @@ class Moments:
     @classmethod
     def of_arms(cls, actions: Floats, offline: Offline) -> Moments:
         """What a log of these arms (k, d) says of their features."""
-        squares = offline.reward_squares
+        units = find_one_hot(actions)
+        if units is not None:
+            return cls.of_units(units, offline)
         return cls(
-            count=offline.total,
             gram=actions.T @ (offline.pulls[:, None] * actions),
             reward_vector=actions.T @ offline.reward_sums,
-            reward_sum=float(offline.reward_sums.sum()),
-            reward_squares=None if squares is None else float(squares.sum()),
+            **vars(offline.totals),
         )
+
+    @classmethod
+    def of_units(cls, units: OneHotArms, offline: Offline) -> Moments:
+        """The same of one-hot arms: X'X is a diagonal, and what a log says of each arm is consistent."""
+        gram, vector = np.zeros((units.d, units.d)), np.zeros(units.d)
+        gram[units.places, units.places] = units.scales * (offline.pulls * units.scales)
+        vector[units.places] = units.scales * offline.reward_sums
+        return cls.unchecked(gram=gram, reward_vector=vector, **vars(offline.totals))
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> Moments:
@@ -159,7 +169,7 @@ class Moments:
     @cached_property
     def spectrum(self) -> Floats:
         """(d,) the eigenvalues of X'X: how much is known in each direction."""
-        found = np.asarray(np.linalg.eigvalsh(self.gram))
+        found = eigenvalues(self.gram)
         found.flags.writeable = False
         return found
 
@@ -184,6 +194,9 @@ class Moments:
             return 0.0, 0.0
         explained = fsum(outcome * outcome for outcome in outcomes.tolist())
         return max(self.reward_squares - explained, 0.0), float(freedom)
+
+
+Summed = Moments | Totals  # a log of which only the sum of rewards is asked
 
 
 def rows_of(gram: Floats, vector: Floats, border: int = 0) -> tuple[Floats, Floats]:

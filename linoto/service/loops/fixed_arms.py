@@ -207,7 +207,9 @@ def features(spec: LoopSpec) -> Floats:
         raise invalid(
             f"arms must all have features or none, got none for {spec.arms[missing.index(True)].name!r}"
         )
-    widths = {k} if all(missing) else {len(vector or ()) for vector in given}
+    if all(missing):
+        return one_hot(checked_count(k))
+    widths = {len(vector or ()) for vector in given}
     if len(widths) > 1:
         raise invalid(f"features must be equally many for every arm, got {sorted(widths)}")
     d = widths.pop()
@@ -215,7 +217,17 @@ def features(spec: LoopSpec) -> Floats:
         raise invalid(
             f"arms must have 1 to {MOST_FEATURES} features and {MOST_NUMBERS} numbers in all, got {k} x {d}"
         )
-    return one_hot(k) if all(missing) else np.array(given, dtype=np.float64)
+    return np.array(given, dtype=np.float64)
+
+
+def checked_count(k: int) -> int:
+    """So many arms without features, each of which is one; more are refused."""
+    if k > MOST_FEATURES:
+        raise invalid(
+            f"arms must have features where there are more than {MOST_FEATURES:,}, got {k:,} without: "
+            "one reward then teaches about many of them"
+        )
+    return k
 
 
 def features_by_file(digest: str) -> Floats:
