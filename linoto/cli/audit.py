@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from linoto.cli.usage import Commands, Parser, add_command, add_engine, add_json
 
 if TYPE_CHECKING:
     from linoto.audit.audit import Audit
+    from linoto.core.arrays import Floats
     from linoto.logs.estimates import Estimate
     from linoto.logs.rows import Rows
     from linoto.logs.saved import SavedLog
@@ -57,6 +59,7 @@ Metrics that must not suffer, such as complaints (--guardrail), are judged like 
 
 The first bad row stops everything and is named; --skip-bad drops such rows and counts them."""
 
+MANY_FEATURES = 1500  # of as many arms: half a minute, and eight times that for twice as many
 EXAMPLES = """\
   linoto audit orders.csv --item variant --reward order
   linoto audit log.csv --arms arms.csv --item arm --reward clicked --out audit.html
@@ -147,6 +150,7 @@ def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
             log = opened.log(skip_bad=arguments.skip_bad, engine=engine_of(arguments), track=track)
         held = log.features.judged_by_rows and log.rows <= arguments.rows and not opened.summed
         rows = opened.rows(recipe=log.recipe, skip_bad=arguments.skip_bad) if held else None
+    warn_of_minutes(log.arms.actions if log.contexts is None else None)
     audit = audit_log(
         log,
         rows,
@@ -158,6 +162,16 @@ def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
         horizon=arguments.horizon,
     )
     return audit, rows
+
+
+def warn_of_minutes(actions: Floats | None) -> None:
+    """That so many arms with so many features take minutes, on stderr; of arms without, none does."""
+    from linoto.core.one_hot import find_one_hot
+
+    if actions is None or min(actions.shape) < MANY_FEATURES or find_one_hot(actions) is not None:
+        return
+    k, d = actions.shape
+    print(f"linoto: {k:,} arms with {d:,} features: this takes minutes", file=sys.stderr, flush=True)
 
 
 def estimates_of(rows: Rows | None, arguments: argparse.Namespace) -> list[Estimate]:

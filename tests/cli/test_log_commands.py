@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from helpers.exits import run
 
+from linoto.cli.audit import warn_of_minutes
+from linoto.logs.arms import ArmTable
+
 LOG = ["--action", "arm", "--reward", "r"]
 
 
@@ -89,3 +92,14 @@ def test_an_arm_to_play_may_be_written_as_the_log_writes_it(
         assert run(*words, "--play", arm) == 0
         values.append(json.loads(capsys.readouterr().out)["estimates"][1]["value"])
     assert values[0] == values[1]
+
+
+def test_an_audit_that_takes_minutes_says_so_before(capsys: pytest.CaptureFixture[str]) -> None:
+    """With an effect for each of many arms, and not of arms without features, whose zeros take no time."""
+    names = [f"arm {place}" for place in range(1500)]
+    sizes = ArmTable.from_columns({"id": names, "size": np.arange(1500.0)})
+    for arms in (ArmTable.one_hot(names), sizes):
+        warn_of_minutes(arms.actions)
+    assert not capsys.readouterr().err
+    warn_of_minutes(sizes.with_effects().actions)
+    assert capsys.readouterr().err == "linoto: 1,500 arms with 1,502 features: this takes minutes\n"
