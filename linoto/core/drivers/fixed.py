@@ -18,7 +18,8 @@ from linoto.core.calls import Calls
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_decision, check_round, credit
-from linoto.core.drivers.driver import NOTHING, Brought, Driver, begun, bounds_of, of_a_decision, of_radius
+from linoto.core.drivers import known
+from linoto.core.drivers.driver import NOTHING, Brought, Driver, begun, bounds_of, of_a_decision
 from linoto.core.drivers.listing import Listing
 from linoto.core.drivers.metric_models import begin_models_of_arms
 from linoto.core.explorers import View, ask_own
@@ -644,46 +645,18 @@ class FixedArms(Driver[Bools | None]):
     # -- looking
 
     def interval(self, arm: Any) -> tuple[float, float]:
-        running, held = self.running, self.running.held
-        index, read = as_arm(arm, held.actions.shape[1]), held.arms.item
-        if running.lists is not None:
-            running.lists.meet(running.params, held, index)
-        if kernels.is_shifted(held):
-            alone = held._replace(arms=held.arms[:, [index]])
-            return read(kernels.LCB, index), bounds_of(alone)[1].item()
-        radius, lost = of_radius(held.run)
-        upper = read(kernels.MEAN, index) + (radius + lost) * read(kernels.WIDTH, index)
-        return read(kernels.LCB, index), upper
+        return known.interval_of(self.running, as_arm(arm, self.running.held.actions.shape[1]))
 
     def estimates(self, arms: Ints) -> Floats:
-        """(3, n) of these arms: the estimate of each mean reward, and both ends of its interval of now.
-
-        Where that by rewards since the log is apart from the other, the log has moved further than was said:
-        the former stands alone. Of a few among many, no other arm is looked at.
-        """
-        running, few = self.running, arms.size < self.k
-        if few and running.lists is not None:
-            for arm in arms.tolist():
-                running.lists.meet(running.params, running.held, arm)
-        state = running.held if few else running.state
-        some = state._replace(arms=state.arms[:, arms])
-        found = np.array([some.arms[kernels.MEAN], *bounds_of(some)])
-        if kernels.is_shifted(some):
-            online = kernels.online_part(some)
-            alone = np.array([online.arms[kernels.MEAN], *bounds_of(online)])
-            found = np.where(found[1] > found[2], alone, found)
-            found[0] = np.clip(found[0], found[1], found[2])
-        return found
+        """(3, n) of these arms: the estimate of each mean reward, and both ends of its interval of now."""
+        return known.estimates_of(self.running, arms)
 
     def own_rewards(self, arms: Ints) -> Floats | None:
         """(3, n) of these arms: rewards, in the log and here, their sums, and how far lost ones may be off.
 
-        None where an arm is not known by its own rewards alone: it shares features, or some are forgotten.
+        None where an arm is not known by its own rewards alone.
         """
-        state = self.running.held
-        if not state.run[0]["one_hot"] or self.running.params[0]["memory"] > 0:
-            return None
-        return np.array(self.running.state.arms[[kernels.SEEN, kernels.SUMS, kernels.LOST]][:, arms])
+        return known.own_rewards_of(self.running, arms)
 
     def mean(self, arm: Any) -> float:
         """The estimate of the mean reward of one arm."""
