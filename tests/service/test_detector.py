@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ import numpy as np
 import pytest
 from helpers.loop_in_memory import close, decide, fresh, play
 from helpers.loops import decide as store_decide
-from helpers.loops import digests
 from helpers.loops import reward as store_reward
 from helpers.service_process import FakeClock, opened, spec_of
 
@@ -18,10 +19,11 @@ import linoto
 from linoto.service.loops.detector import MOST_BLOCKS, TILTS, Block, Claim, Detector
 from linoto.service.loops.events import SettingsChanged
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.spec import VERSION, LogStatistics
+from linoto.service.loops.spec import LogStatistics
 from linoto.service.maintenance import check
 
 UNIT = (0.0, 1.0)
+STARS = Path(__file__).parents[1] / "data" / "version-0.3"
 CLAIMS = {
     "bounded": Claim.about((0.4, 0.6), UNIT, None, 0.0),
     "sub-Gaussian": Claim.about((0.4, 0.6), UNIT, 0.5, 0.0),
@@ -230,7 +232,6 @@ def test_lost_rewards_are_no_sign_of_drift_but_reported_ones_beside_them_are() -
 
 
 def test_a_loop_of_an_older_version_is_watched_as_before() -> None:
-    import msgspec
 
     made = loop_of()
     old = Loop.fresh("loop", msgspec.structs.replace(made.asked, version=1, holdback=0.5))
@@ -239,8 +240,8 @@ def test_a_loop_of_an_older_version_is_watched_as_before() -> None:
     assert old.state.detector == Detector() and old.state.drift.evidence > -1e300
 
 
-def wide_loop(version: int) -> Loop:
-    """A loop of stars from 0 to 10, which an earlier version may have made."""
+def loop_of_stars() -> Loop:
+    """Rewards from 0 to 10."""
     policy = linoto.Gated(
         explorer=linoto.LinUCB(),
         gate=linoto.Tolerance(budget=300.0),
@@ -248,36 +249,39 @@ def wide_loop(version: int) -> Loop:
     )
     log = LogStatistics(pulls=[5000, 5000, 0], reward_sums=[20000.0, 30000.0, 0.0])
     spec = spec_of(policy, offline=log, holdback=0.5, default_reward=5.0, on_alarm="safe-only")
-    return Loop.fresh("stars", msgspec.structs.replace(spec, version=version))
+    return Loop.fresh("stars", spec)
 
 
 def test_stars_that_earn_what_the_log_did_raise_no_alarm() -> None:
     """Rewards of 0 and 10 as in the log: the chance of an alarm in 400 plays is below 0.004."""
-    loop, rng = wide_loop(VERSION), np.random.default_rng(0)
+    loop, rng = loop_of_stars(), np.random.default_rng(0)
     for _ in range(400):
         event = decide(loop)
         close(loop, event.number, 10.0 * float(rng.random() < (0.4, 0.6, 0.5)[event.arm]))
     assert loop.state.mode == "live" and not loop.state.alarms
 
 
-def test_a_loop_of_an_earlier_version_is_watched_anew_and_replays_as_stored_before(tmp_path: Path) -> None:
-    path, rng = tmp_path / "x.sqlite", np.random.default_rng(0)
-    with opened(path, clock=FakeClock()) as service:
-        loop = wide_loop(6)
-        service.store.write_sync(lambda c: service.loops.create(c, loop))
-        for _ in range(60):
+def test_a_loop_that_0_3_stopped_for_no_reason_is_watched_anew_and_replays_as_it_was(tmp_path: Path) -> None:
+    """0.3.0 wrote it: 60 decisions that earned what the log did, an alarm, and no more exploring."""
+    path = Path(shutil.copy(STARS / "stars.sqlite", tmp_path / "stars.sqlite"))
+    wanted = json.loads((STARS / "stars.json").read_text())
+    clock, rng = FakeClock(wanted["clock"]), np.random.default_rng(0)
+    assert all(line.endswith(("ok", "agree")) for line in check(path))
+    with opened(path, clock=clock) as service:
+        loop = service.loops.get("stars")
+        assert (loop.state.decided, loop.state.seq) == (wanted["decided"], wanted["seq"] + 1)
+        assert loop.state.watched_anew and not loop.watch.claim.skewed  # type: ignore[union-attr]
+        assert loop.state.mode == "safe-only" and len(loop.open_alarms) == 1  # which a person ends
+        service.store.write_sync(
+            lambda c: service.loops.change(c, "stars", by="somebody", mode="live", holdback=None)
+        )
+        for _ in range(100):
+            clock.now += 1
             made = store_decide(service, "stars")
-            arm = loop.names.index(made.arm)
-            store_reward(
-                service, made.decision_id, 10.0 * float(rng.random() < (0.4, 0.6, 0.5)[arm]), "stars"
-            )
-        assert loop.state.mode == "safe-only" and loop.state.drift.raised  # for no reason
-    with opened(path, clock=FakeClock()) as service:
-        again = service.loops.get("stars")
-        assert again.state.watched_anew and not again.watch.claim.skewed  # type: ignore[union-attr]
-        assert again.state.drift.evidence < 0 and again.state.mode == "safe-only"  # which a person ends
-        assert len(set(digests(service, "stars"))) == 1
-        seq = again.state.seq
-    with opened(path, clock=FakeClock()) as service:  # once is enough
+            stars = 10.0 * float(rng.random() < (0.4, 0.6, 0.5)[loop.names.index(made.arm)])
+            store_reward(service, made.decision_id, stars, "stars")
+        assert loop.state.mode == "live" and not loop.open_alarms
+        seq = loop.state.seq
+    with opened(path, clock=clock) as service:  # once is enough
         assert service.loops.get("stars").state.seq == seq
     assert all(line.endswith(("ok", "agree")) for line in check(path))
