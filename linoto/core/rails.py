@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from math import inf
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from linoto.core.open_rounds import OpenRounds
 from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.tickets import Ticket, Tickets
 from linoto.core.warm_up import warm_up_rails
+from linoto.core.within import within
 
 Values = Mapping[int, float]  # by the place of a guardrail, turned so that more is better
 
@@ -101,6 +103,14 @@ def settle(round: int, tickets: Tickets, awaiting: OpenRounds, rails: Rails | No
         tickets.drop(round)
 
 
+RIDGE_OF_REWARD: ContextVar[bool] = ContextVar("RIDGE_OF_REWARD", default=True)
+
+
+def ridge_of_reward(wanted: bool) -> AbstractContextManager[None]:
+    """Whether what explorers are told of guardrails has the ridge of the reward: in 0.3.0 it was 1."""
+    return within(RIDGE_OF_REWARD, wanted)
+
+
 class Rails:
     """What every guardrail has counted so far, and which of its values are still to come."""
 
@@ -109,6 +119,7 @@ class Rails:
         self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
         self.open_rounds = [OpenRounds() for _ in guardrails]
         self.estimates: Estimates | None = None  # what explorers are told
+        self.ridge: float | None = None  # of these; None: as for the reward
         self.needs_models = False
         self.models: Models | None = None  # what pays in place of the books, where the model does
         self.places = {rail.name: place for place, rail in enumerate(guardrails)}
@@ -124,6 +135,8 @@ class Rails:
             return None
         params = np.zeros(len(guardrails), dtype=kernels.PARAMS)
         rails, delta = cls(guardrails, params, confidence), share_of(confidence, guardrails).delta
+        if not RIDGE_OF_REWARD.get():
+            rails.ridge = confidence.ridge or 1.0
         for rail, p, books in zip(guardrails, params, rails.books, strict=True):
             bounded = Confidence(noise="bounded", reward_range=rail.limits, delta=delta)
             p["noise"] = bounded.scale
@@ -159,7 +172,7 @@ class Rails:
     def estimates_for(self, d: int) -> Estimates:
         """What is known of every guardrail, for so many features."""
         if self.estimates is None:
-            self.estimates = Estimates(self.guardrails, d, self.confidence.ridge_for(d))
+            self.estimates = Estimates(self.guardrails, d, self.ridge or self.confidence.ridge_for(d))
         return self.estimates
 
     def grow(self, places: Ints, d: int) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +109,21 @@ def test_only_loops_of_this_version_learn_in_the_coordinates_of_the_last_refresh
     )
     agent: Any = Loop.fresh("loop", spec).agent
     assert agent.running.run["whitened"] == (version > 7)
+
+
+def test_loops_of_every_kind_that_0_3_wrote_go_on_and_are_what_their_events_say(tmp_path: Path) -> None:
+    """Ten of them: with and without contexts, coins, guardrails, arms that came and went, open decisions."""
+    folder, path = FOLDER.parent / "version-0.3", tmp_path / "kinds.sqlite"
+    path.write_bytes(gzip.decompress((folder / "kinds.sqlite.gz").read_bytes()))
+    with closing(sqlite3.connect(path)) as connection, connection:  # the next release has another number
+        connection.execute("UPDATE promises SET version = '0.3.0, released'")
+    wanted: dict[str, Any] = json.loads((folder / "kinds.json").read_text())
+    assert [line.endswith(("ok", "agree")) for line in check(path)] == [True] * 11
+    with opened(path, clock=FakeClock(wanted["clock"])) as service:
+        for name, (decided, seq) in wanted["loops"].items():
+            state = service.loops.get(name).state
+            assert (state.decided, state.seq) == (decided, seq)
+            context = {"context": {"age": 33, "country": "NO"}} if name.startswith("contexts") else {}
+            for reported in (0.0, 1.0):
+                reward(service, decide(service, name, **context).decision_id, reported, name)
+    assert [line.endswith(("ok", "agree")) for line in check(path)] == [True] * 11

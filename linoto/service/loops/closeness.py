@@ -15,6 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from linoto.core.coins import DESK
 from linoto.service.loops.loop import Loop
 
 RELATIVE = 1e-9
@@ -49,8 +50,8 @@ def arrays_close(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> bool:
     """Whether two arrays of a state have the same form and almost the same numbers, also by field."""
     if found.dtype != wanted.dtype or found.shape != wanted.shape:
         return False
-    if names := wanted.dtype.names:
-        return all(arrays_close(found[name], wanted[name]) for name in names)
+    if names := wanted.dtype.names:  # of the latest play, the desk is written before it is read again
+        return all(arrays_close(found[name], wanted[name]) for name in names if name not in DESK)
     if wanted.dtype.kind != "f":
         return bool(np.array_equal(found, wanted))
     return np.allclose(found, wanted, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)

@@ -22,6 +22,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.item_changes import recipe_of, removed_by
 from linoto.core.one_hot import recognising
 from linoto.core.protocols import starts_without_arms
+from linoto.core.rails import ridge_of_reward
 from linoto.core.snapshots import from_dict, restore
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
@@ -59,12 +60,14 @@ class ContextArms(LoopArms):
             recognising(spec.version > 5),
             usual_share(spec.version > 6),
             at_any_ridge(spec.version > 7),
+            ridge_of_reward(spec.version > 6),
         ):
             agent: Agent = policy.start(offline=read_moments(spec.moments), features=self.recipe, rng=rng)
         return agent
 
     def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent:
-        agent: LoopAgent = restore(snapshot, features=self.recipe)
+        with ridge_of_reward(spec.version > 6):
+            agent: LoopAgent = restore(snapshot, features=self.recipe)
         return agent
 
     def check_gate(self, agent: LoopAgent) -> None:

@@ -19,6 +19,7 @@ from linoto.core.doubling import DoublingAgent
 from linoto.core.false_bounds import at_any_ridge
 from linoto.core.hints import shortened_list
 from linoto.core.one_hot import find_one_hot, one_hot, recognising
+from linoto.core.rails import ridge_of_reward
 from linoto.core.slices import slicing
 from linoto.core.snapshots import from_dict, resume
 from linoto.core.validation import as_generator
@@ -59,6 +60,7 @@ class FixedArms(LoopArms):
             slicing(spec.version > 6),
             whitening(today),
             at_any_ridge(today),
+            ridge_of_reward(spec.version > 6),
         ):
             agent: Any = from_dict(spec.policy, stored=True).start(
                 features(spec),
@@ -71,7 +73,8 @@ class FixedArms(LoopArms):
         return agent
 
     def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent | None:
-        agent: LoopAgent = resume(snapshot, features(spec))
+        with ridge_of_reward(spec.version > 6):
+            agent: LoopAgent = resume(snapshot, features(spec))
         names = self.recipe.items
         k, came = len(names), sum(len(change.added) for change in agent.changes)
         known = agent.names or ()

@@ -151,7 +151,8 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 # one from its name and drew by it until a server of a later version gave it a key, late rewards hid from the
 # watch what was known of earlier decisions, and arms were not counted anew after a drift alarm; up to
 # version 5 all features of a recipe were one block; up to version 6 a refresh was of all arms, however many:
-# both give other last digits; and the usual coin of a loop with contexts was not a cheap one. Up to version 7
+# both give other last digits; the usual coin of a loop with contexts was not a cheap one; and what explorers
+# are told of guardrails had a ridge of 1. Up to version 7
 # rewards of fixed arms were learnt in the coordinates of their features: other last digits again; a bound
 # that the log contradicts was taken if it was small enough; and of guardrails nobody counted whose values
 # were lost, by arm. Up to version 8 the watch for drift was wrong where the range of rewards is not 1 wide,
