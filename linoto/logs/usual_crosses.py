@@ -142,9 +142,10 @@ def beside_arms(recipe: Recipe, moments: Moments) -> Moments:
     """
     to, arms = of_one_size(recipe), np.zeros(recipe.d, dtype=np.bool_)
     if to is not None:
+        gram = to @ moments.gram @ to.T
         moments = Moments.unchecked(  # rounding may leave what no rows can have
             count=moments.count,
-            gram=to @ moments.gram @ to.T,
+            gram=(gram + gram.T) / 2,
             reward_vector=to @ moments.reward_vector,
             reward_sum=moments.reward_sum,
             reward_squares=moments.reward_squares,

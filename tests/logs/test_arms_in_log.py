@@ -74,7 +74,7 @@ REFUSED = {
     "spaces": (["A", "A "] * 9, "got 'A' and 'A ', which differ in spaces only"),
     "nothing in words": (["A", "n/a", "B"] * 9, "got 'n/a': leave such rows out"),
     "lines": (["A", "two\nlines", "B"] * 9, r"got 'two\nlines': write them in one line, or leave such rows"),
-    "turned": (["A", "red\u202e", "B"] * 9, r"without control characters or line ends, got 'red\\u202e'"),
+    "turned": (["A", "red\u202e", "B"] * 9, r"without control characters or line ends, got 'red\u202e'"),
     "colours": (["A", "\x1b[31mred", "B"] * 9, r"without control characters or line ends, got '\x1b[31mred'"),
     "blank": (["A", "  ", "B"] * 9, "must name an arm in every row"),
     "missing": (["A", None, "B"] * 9, "row 2, column 'arm': the item is missing"),
