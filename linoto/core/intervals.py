@@ -85,7 +85,7 @@ def scaled(rewards: npt.ArrayLike, limits: Limits) -> Floats:
     """(n,) rewards of a range as numbers in [0, 1]."""
     values, (low, high) = as_floats("rewards", rewards, ndim=1), limits
     if values.size and (values.min() < low or values.max() > high):
-        found = f"[{values.min():g}, {values.max():g}]"
+        found = f"[{exact(values.min())}, {exact(values.max())}]"
         raise ValueError(f"rewards must be in reward_range {(low, high)}, got {found}")
     return np.asarray((values - low) / (high - low))
 

@@ -165,3 +165,14 @@ def test_a_budget_as_wide_as_the_range_opens_though_the_width_is_rounded(limits:
         assert guard.decide(1 - (guard.practice or 0)).control_share is not None  # the coin is thrown
     with pytest.raises(ValueError, match=r"budget must be at least 0\.[13], what one round can lose"):
         Guard(log, gate=Control(budget=0.99 * budget), reward_range=limits, noise="bounded", rng=0)
+
+
+# -- in words
+
+
+@pytest.mark.parametrize("limits", [*UNITS, *ZEROS, (99.95, 100.05), (1e6, 1e6 + 1), (123_456.7, 123_460.2)])
+def test_a_promise_names_the_range_that_was_given(limits: Limits) -> None:
+    """Four digits of each end said "[1,000,000, 1,000,000]" of the last but one."""
+    assumed = played(limits, guard_of(limits, "rewards"), guarded=True, rounds=1)[2].assumes[0]
+    first, last = assumed.removeprefix("every reward lies in [").removesuffix("]").split(", ")
+    assert [float(end.replace(",", "")) for end in (first, last)] == list(limits)

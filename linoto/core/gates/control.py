@@ -12,7 +12,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.certificates import Promise, Situation, interval_text
+from linoto.core.certificates import Promise, Situation
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.false_bounds import check_bound
 from linoto.core.features.moments import Moments
@@ -29,6 +29,7 @@ from linoto.core.validation import (
     check_count,
     check_nonnegative,
     exact,
+    interval_text,
     is_number,
     normalise,
 )
@@ -220,8 +221,8 @@ class Control(Gate):
         elif self.epsilon == 0 and self.budget_for(limits) + self.loan < unit:
             raise ValueError(
                 f"budget must be at least {unit:.12g}, what one round can lose, where epsilon is 0, "
-                f"got {exact(self.budget)}; it learns from {amount(opening_budget(unit, delta))} on, or with a "
-                "small epsilon"
+                f"got {exact(self.budget)}; it learns from {amount(opening_budget(unit, delta))} on, or with "
+                "a small epsilon"
             )
 
     def opening(self, confidence: Confidence) -> float:
