@@ -13,7 +13,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import ASSUMED, Confidence
 from linoto.core.hints import amount
 from linoto.core.intervals import Limits
-from linoto.core.validation import exact, rounded_up
+from linoto.core.validation import exact, interval_text, rounded_up
 from linoto.logs.read import Log
 
 
@@ -69,7 +69,7 @@ def round_up(value: float) -> float:
 def propose_noise(means: MeansOfArms, limits: Limits | None) -> tuple[float | Literal["bounded"] | None, str]:
     """The word bounded where no reward leaves the range; else the upper end of what is plausible."""
     if limits is not None and not means.log.leaves(limits):
-        return "bounded", f"no logged reward is outside [{limits[0]:g}, {limits[1]:g}]"
+        return "bounded", f"no logged reward is outside {interval_text(limits)}"
     found = means.noise()
     if found is None:
         return None, f"{means.centre.unknown_noise}, so the log cannot tell"
@@ -136,7 +136,7 @@ def assumed_facts(confidence: Confidence | None, why: Mapping[str, str]) -> Iter
     for name in () if confidence is None else ("noise", "bound", "reward_range"):
         value = getattr(confidence, name)
         if isinstance(value, tuple):
-            value = f"[{value[0]:g}, {value[1]:g}]"
+            value = interval_text(value)
         if value is not None:
             shown = value if isinstance(value, str) else f"{amount(value)}"
             yield f"assumed {name}", f"{shown} ({why.get(name, 'as given')})"
@@ -151,7 +151,7 @@ def assumed_notes(
     log = means.log
     limits = None if given.noise == "bounded" else given.reward_range
     if limits is not None and log.leaves(limits):
-        yield f"some rewards are outside [{limits[0]:g}, {limits[1]:g}]: only their means may not be"
+        yield f"some rewards are outside {interval_text(limits)}: only their means may not be"
     if certificate is None or given.reward_range is not None or not means.centre.bound_limits:
         return
     low, high = certificate.reward_range

@@ -19,7 +19,7 @@ from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
 from linoto.core.hints import amount
 from linoto.core.offline import Offline
-from linoto.core.validation import exact
+from linoto.core.validation import exact, interval_text
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 
@@ -138,7 +138,7 @@ def unstated_reasons(confidence: Confidence, log: Log, centre: Centre) -> tuple[
     said = "nobody said how large or small a reward can be"
     if limits is not None:
         low, high = (exact(end) for end in log.extent)
-        said = f"rewards from {low} to {high} are outside the stated range [{limits[0]:g}, {limits[1]:g}]"
+        said = f"rewards from {low} to {high} are outside the stated range {interval_text(limits)}"
     survives = loss_survived(confidence.scale, log.offline.total)
     return (
         f"{said}: the noise of {amount(confidence.scale)} is a "

@@ -22,7 +22,7 @@ from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
 from linoto.core.one_hot import summed_squares
 from linoto.core.opening import opening_budget, spent_text
-from linoto.core.validation import exact, rounded_up
+from linoto.core.validation import exact, interval_text, rounded_up
 
 LOG, PRACTICE = "the mean reward of the log", "current practice in the explored rounds"
 SAME_ROUNDS = "what practice earns on average in the same rounds"
@@ -467,7 +467,8 @@ def why_not(situation: Situation) -> str:
     mean, interval = reference_of(situation)
     low, high = situation.limits
     if interval[0] > high or interval[1] < low:
-        return f"the log contradicts its range: a mean reward of {amount(mean)} outside [{low:g}, {high:g}]"
+        outside = interval_text((low, high))
+        return f"the log contradicts its range: a mean reward of {amount(mean)} outside {outside}"
     return why_no_model(situation) if situation.gate.needs_model(situation) else ""
 
 
@@ -483,11 +484,6 @@ def why_no_model(situation: Situation) -> str:
     if situation.confidence.radius == "paper" and bias > NEGLIGIBLE * params["radius_fixed"]:
         return "the paper's radius leaves out the bias of the ridge, which is not negligible here"
     return ""
-
-
-def interval_text(limits: tuple[float, float]) -> str:
-    """[lo, hi] in the digits a person reads."""
-    return f"[{amount(limits[0])}, {amount(limits[1])}]"
 
 
 def stationary_assumptions(

@@ -53,6 +53,7 @@ from linoto.core.validation import as_floats, as_range, check_count, check_posit
 Limits = tuple[float, float]
 
 CLOSE = 1e-4  # a limit is where the log of evidence is within this of its threshold, on the safe side
+HIDDEN = 1e-4  # of how rewards of 0 and 1 scatter: what is less makes no difference
 STUDENT = (12.706, 4.303, 3.182, 2.776)  # 97.5 % quantiles for 1, 2, 3, 4 degrees of freedom
 START = 36.0  # log m / (1 - m) of the largest double below 1
 
@@ -84,7 +85,7 @@ def scaled(rewards: npt.ArrayLike, limits: Limits) -> Floats:
     """(n,) rewards of a range as numbers in [0, 1]."""
     values, (low, high) = as_floats("rewards", rewards, ndim=1), limits
     if values.size and (values.min() < low or values.max() > high):
-        found = f"[{values.min():g}, {values.max():g}]"
+        found = f"[{exact(values.min())}, {exact(values.max())}]"
         raise ValueError(f"rewards must be in reward_range {(low, high)}, got {found}")
     return np.asarray((values - low) / (high - low))
 
@@ -176,7 +177,9 @@ def mean_from_total(
         return stream.interval(level)
     known = None if squares is None or binary else scaled_squares(total, squares, n, (low, high))
     alpha = (1 - level) / (2 if known is None else 4)
-    binary = binary or (known is not None and at_ends(sum_of_shares, known, n))
+    if known is not None and squares is not None:
+        hidden = lost_in_rounding(squares, n, low) / (high - low) ** 2
+        binary = at_ends(sum_of_shares, known, n, hidden)
     successes = min(max(round(sum_of_shares) if binary else sum_of_shares, 0.0), float(n))
     if binary or known is None:
         least, most = (limit_from_total(s, n, alpha, binary) for s in (successes, n - successes))
@@ -188,7 +191,7 @@ def mean_from_total(
 def scaled_squares(total: float, squares: float, n: int, limits: Limits) -> float:
     """The sum of squares of rewards scaled to [0, 1], with what rounding may have taken from it."""
     low, high = limits
-    rounding = (1e-13 + 1e-15 * sqrt(n)) * squares if low else 0.0
+    rounding = lost_in_rounding(squares, n, low)
     found = (squares - 2 * low * total + n * low**2 + rounding) / (high - low) ** 2
     least = ((total - n * low) / (high - low)) ** 2 / n
     if found < least * (1 - 1e-9) - 1e-9:
@@ -198,9 +201,20 @@ def scaled_squares(total: float, squares: float, n: int, limits: Limits) -> floa
     return max(found, least)
 
 
-def at_ends(total: float, squares: float, n: int) -> bool:
-    """Whether rewards in [0, 1] are all 0 or 1: only there is x (1 - x) zero."""
-    return total - squares <= 1e-9 * min(total, n - total)
+def lost_in_rounding(squares: float, n: int, low: float) -> float:
+    """What rounding may take from the sum of squares of distances to the low end of a range."""
+    return (1e-13 + 1e-15 * sqrt(n)) * squares if low else 0.0
+
+
+def at_ends(total: float, squares: float, n: int, hidden: float) -> bool:
+    """Whether rewards in [0, 1] are all 0 or 1: only there is x (1 - x) zero.
+
+    Where a range begins far from 0 for its width, rounding hides some of that. It is not known then, unless
+    what is hidden is too little to matter: a ten-thousandth of how 0 and 1 scatter. More than the smaller of
+    both sums there cannot be.
+    """
+    fewer = max(min(total, n - total), 0.0)
+    return total - squares <= 1e-9 * min(total, n - total) and min(hidden, fewer) <= HIDDEN * max(fewer, 1.0)
 
 
 def both_sides(total: float, squares: float, n: int) -> Iterator[tuple[float, float]]:

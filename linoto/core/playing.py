@@ -12,7 +12,7 @@ from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.decisions import source_code
 from linoto.core.guardrail import Guardrail
 from linoto.core.protocols import AnyAgent, RoundAgent
-from linoto.core.validation import as_arm, as_counts, as_floats
+from linoto.core.validation import as_arm, as_counts, as_floats, exact
 
 
 class Rounds(NamedTuple):
@@ -145,7 +145,7 @@ def check_rewards(params: Records, least: float, most: float) -> None:
     if p["bounded"] and not (p["low"] <= least and most <= p["low"] + p["unit"]):
         raise ValueError(
             f"reward_range must hold every reward where noise is 'bounded', got a world with rewards in "
-            f"[{least:g}, {most:g}]"
+            f"[{exact(least)}, {exact(most)}]"
         )
 
 

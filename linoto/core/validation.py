@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
+from linoto.core.hints import amount
 from linoto.core.names import Names, Numbered
 from linoto.core.one_hot import compact_form, in_float64
 
+SHOWN = 5e-4  # of the width of an interval: how far its ends may be rounded where people read them
 MANY_ARMS = 4096  # from which on float32 features stay so, and lists of arms pay
 LARGEST = 1e100  # squared length of all arms of a round
 
@@ -26,6 +28,23 @@ def exact(value: float) -> str:
     """
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
+
+
+def interval_text(limits: tuple[float, float]) -> str:
+    """An interval in the digits a person reads; more of them where these would move an end.
+
+    >>> interval_text((0.0, 1.0)), interval_text((-1e6, -9e5)), interval_text((99.95, 100.05))
+    ('[0, 1]', '[-1,000,000, -900,000]', '[99.95, 100.05]')
+    """
+    close = SHOWN * (limits[1] - limits[0])
+    return f"[{', '.join(end_text(end, close) for end in limits)}]"
+
+
+def end_text(end: float, close: float) -> str:
+    """A number in four digits, where these are as close as that, else in those it was given with."""
+    if abs(float(f"{end:.4g}") - end) <= close or not isfinite(end):
+        return amount(end)
+    return f"{end:{',' if abs(end) >= 1e4 else ''}.15g}"
 
 
 def rounded_up(value: float, digits: int = 3) -> float:

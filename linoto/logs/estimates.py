@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from linoto.core.arrays import Bools, Floats
-from linoto.core.hints import shortened_list
+from linoto.core.hints import amount, shortened_list
 from linoto.core.intervals import (
     Limits,
     MeanSequence,
@@ -19,7 +19,7 @@ from linoto.core.intervals import (
     guided_interval,
     mean_from_total,
 )
-from linoto.core.validation import as_range, check_choice
+from linoto.core.validation import as_range, check_choice, exact, interval_text
 from linoto.logs.rows import Rows
 from linoto.logs.targets import Target, as_probabilities, needed_propensities, of_logged
 
@@ -108,7 +108,7 @@ class Interval:
             return 0.0, 1.0
         low, high = self.reward_range or (-inf, inf)
         if rewards.min() < low or rewards.max() > high:
-            found = f"[{rewards.min():g}, {rewards.max():g}]"
+            found = f"[{exact(rewards.min())}, {exact(rewards.max())}]"
             raise ValueError(f"rewards must be in reward_range {(low, high)}, got {found}")
         return low, high
 
@@ -265,7 +265,7 @@ class Weighted:
         least, most = self.limits if self.bounded else (-inf, inf)
         if ends[0] > most or ends[1] < least:
             said = f"its interval, [{ends[0]:.4g}, {ends[1]:.4g}], is beyond the range of rewards"
-            return Found(least, most, found.kind, f"{said}, [{least:g}, {most:g}]")
+            return Found(least, most, found.kind, f"{said}, {interval_text((least, most))}")
         return Found(self.within(ends[0]), self.within(ends[1]), found.kind)
 
     def within(self, mean: float) -> float:
@@ -325,8 +325,8 @@ class Weighted:
             return ""
         end = low if value - low <= high - value else high
         return (
-            f"too uncertain to say: the interval is {width:.3g} wide, more than twice the "
-            f"{max(room, 0.0):.3g} between the value and {end:g}, the end of the range"
+            f"too uncertain to say: the interval is {three_digits(width)} wide, more than twice the "
+            f"{three_digits(max(room, 0.0))} between the value and {exact(end)}, the end of the range"
         )
 
     def when(self, kind: str, proven: bool) -> str:
@@ -336,7 +336,12 @@ class Weighted:
         low, high = self.limits
         given = "as given" if self.interval.reward_range is not None else "every reward is 0 or 1"
         rows = "for any number of rows" if proven else "in simulations from 40 rows on"
-        return f"{rows}, if propensities are right and rewards lie in [{low:g}, {high:g}] ({given})"
+        return f"{rows}, if propensities are right and rewards lie in {interval_text((low, high))} ({given})"
+
+
+def three_digits(width: float) -> str:
+    """A width for people, without a power of ten where a price may be meant."""
+    return amount(float(f"{width:.3g}"))
 
 
 def count_events(rewards: Floats, weights: Floats, kind: str) -> tuple[float, str]:

@@ -276,6 +276,19 @@ def test_squares_in_other_units_give_the_same_interval() -> None:
 # -- from a stream ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", sorted(REWARDS))
+def test_no_zero_of_rewards_makes_an_interval_narrower(kind: str) -> None:
+    """Far from 0 rounding hides how rewards scatter: that costs width, and never makes 0 and 1 of them."""
+    x = REWARDS[kind](np.random.default_rng(9), 200)
+    known = by_squares(x)
+    for low in (-1e8, -1e6, -1e4, -1e2, -1.0, 1.0, 1e2, 1e4, 1e6, 1e8):
+        y = low + x
+        found = by_squares(y, reward_range=(low, low + 1))
+        digits = 1e-9 + 1e-15 * abs(low)
+        assert found[0] - low <= known[0] + digits
+        assert found[1] - low >= known[1] - digits
+
+
 def test_streams_merge_and_keep_as_little_as_they_began_with() -> None:
     rng = np.random.default_rng(5)
     rewards = rng.uniform(-1, 3, 1000)

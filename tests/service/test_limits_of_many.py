@@ -12,12 +12,14 @@ import pytest
 
 from linoto.core.intervals import BETS, mean_from_total
 from linoto.service.loops.limits import Kept, Line, Sum, alarm_values, mean_intervals
+from linoto.service.loops.means import Earned
+from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.watch import Scale, log_evidence
 
 COUNTS = 1, 2, 7, 300, 20_000, 10**7
 SHARES = 0.0, 1e-6, 0.004, 0.3, 0.5, 0.97, 1.0
 SUMS = [Sum(n * share, n, n * share, (0.0, 1.0)) for n in COUNTS for share in SHARES]  # zeros and ones
-SHIFTED = [Sum(4 * s.total - s.plays, s.plays, 8 * s.total + s.plays, (-1.0, 3.0)) for s in SUMS]
+SHIFTED = [Sum(4 * s.total - s.plays, s.plays, 16 * s.total, (-1.0, 3.0)) for s in SUMS]
 NARROW = [  # a few percent around their mean
     Sum(n * share, n, n * share**2 * 1.01, (0.0, 1.0)) for n in COUNTS for share in (0.02, 0.3, 0.9)
 ]
@@ -32,11 +34,33 @@ def evidence_against(mean: float, share: float, n: int) -> float:
 def test_intervals_of_many_sums_are_those_of_each_alone() -> None:
     sums = SUMS + SHIFTED + NARROW
     for each, found in zip(sums, mean_intervals(sums), strict=True):
-        options: dict[str, Any] = {"squares": each.squares, "reward_range": each.limits}
+        least = each.limits[0]
+        squares = each.squares + 2 * least * each.total - each.plays * least**2  # of rewards themselves
+        options: dict[str, Any] = {"squares": squares, "reward_range": each.limits}
         low, high = mean_from_total(each.total, each.plays, adaptive=True, **options)
         assert found == pytest.approx((low, high), abs=1e-4 * (high - low))
         assert mean_intervals([each])[0] == pytest.approx(found, rel=1e-9)
     assert mean_intervals([]) == []
+
+
+@pytest.mark.parametrize("limits", [(0.0, 10.0), (-180.0, 60.0), (-1e6, -9e5), (1e6, 1e6 + 1), (0.0, 1e-9)])
+@pytest.mark.parametrize("lost", [0, 7])
+@pytest.mark.few(10)
+def test_units_and_zero_of_rewards_move_intervals_and_nothing_else(
+    limits: tuple[float, float], lost: int
+) -> None:
+    low, unit = limits[0], limits[1] - limits[0]
+    plain, moved = RewardTotals(), RewardTotals()
+    for place, x in enumerate(np.random.default_rng(2).beta(5, 5, 300).tolist()):
+        value = 0.25 if place < lost else x
+        for totals, reward in ((plain, value), (moved, low + unit * value)):
+            totals.plays += 1
+            totals.add(reward, default=place < lost)
+    wanted = Earned(plain, (0.0, 1.0), lost, 0.25).interval
+    found = Earned(moved, limits, lost, low + unit * 0.25).interval
+    assert wanted is not None and found is not None
+    scaled = [(end - low) / unit for end in found]
+    assert scaled == pytest.approx(wanted, abs=1e-8)
 
 
 def test_a_limit_is_a_mean_that_is_refuted_and_a_little_above_none_is() -> None:

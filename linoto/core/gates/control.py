@@ -12,7 +12,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.certificates import Promise, Situation, interval_text
+from linoto.core.certificates import Promise, Situation
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.false_bounds import check_bound
 from linoto.core.features.moments import Moments
@@ -20,7 +20,7 @@ from linoto.core.gates.gate import USUAL_BUDGET, USUAL_PART, USUAL_SHARE, Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
 from linoto.core.guardrail import Guardrail
 from linoto.core.hints import amount
-from linoto.core.intervals import mean_from_total
+from linoto.core.intervals import Limits, mean_from_total
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.opening import bet_fractions, opening_budget, spent_text, stakes_for
@@ -28,6 +28,8 @@ from linoto.core.validation import (
     check_choice,
     check_count,
     check_nonnegative,
+    exact,
+    interval_text,
     is_number,
     normalise,
 )
@@ -187,9 +189,10 @@ class Control(Gate):
         if self.loan_from == kernels.THE_MODEL and confidence.radius == "paper":
             raise ValueError("radius must be another than 'paper' for a loan: it leaves out the ridge's bias")
         low, high = confidence.reward_range
-        self.check_budget(high - low, confidence.delta)
+        self.check_budget((low, high), confidence.delta)
         delta = confidence.delta * (1.0 if self.loan == 0 else 0.5)
-        p["budget"], p["epsilon"], p["realised"] = self.budget, self.epsilon, self.promise == "realised"
+        budget = self.budget_for((low, high))
+        p["budget"], p["epsilon"], p["realised"] = budget, self.epsilon, self.promise == "realised"
         p["bounded"], p["low"], p["unit"] = confidence.noise == "bounded", low, high - low
         p["share"] = kernels.CHEAP if self.share == "cheap" else self.share or 0.0
         p["loan"], p["every"] = self.loan, self.every or 0
@@ -200,17 +203,26 @@ class Control(Gate):
         p["log_upper"] = high
         return delta
 
-    def check_budget(self, unit: float, delta: float) -> None:
+    def budget_for(self, limits: Limits) -> float:
+        """The budget; where it was meant to be what one round can lose, that: 0.4 - 0.1 is above 0.3."""
+        low, high = limits
+        least = high - low - self.loan
+        short = least - self.budget
+        meant = self.epsilon == 0 and self.every is None and 0 < short <= 1e-15 * (abs(low) + abs(high))
+        return least if meant else self.budget
+
+    def check_budget(self, limits: Limits, delta: float) -> None:
         """Refuse a gate that could never open: one round can lose the width of the range."""
+        unit = limits[1] - limits[0]
         if self.every is not None:
             least = opening_budget(unit, delta / 2)
             if self.budget < least:
                 raise ValueError(f"budget must be at least {least:.4g} for stretches, got {self.budget:g}")
-        elif self.epsilon == 0 and self.budget + self.loan < unit:
+        elif self.epsilon == 0 and self.budget_for(limits) + self.loan < unit:
             raise ValueError(
-                f"budget must be at least {unit:g}, what one round can lose, where epsilon is 0, "
-                f"got {self.budget:g}; it learns from {amount(opening_budget(unit, delta))} on, or with a "
-                "small epsilon"
+                f"budget must be at least {unit:.12g}, what one round can lose, where epsilon is 0, "
+                f"got {exact(self.budget)}; it learns from {amount(opening_budget(unit, delta))} on, or with "
+                "a small epsilon"
             )
 
     def opening(self, confidence: Confidence) -> float:

@@ -64,7 +64,7 @@ class Sum(NamedTuple):
 
     total: float
     plays: int
-    squares: float
+    squares: float  # of how far each is above the low end: beside those of rewards far from 0 they are lost
     limits: Limits
 
 
@@ -77,7 +77,7 @@ def mean_intervals(sums: list[Sum]) -> list[Limits]:
     totals, counts, squares = np.array([each[:3] for each in sums]).reshape(-1, 3).T
     low, high = np.array([each.limits for each in sums]).reshape(-1, 2).T
     shares = np.clip((totals - counts * low) / (high - low), 0.0, counts)
-    scaled = (squares - 2 * low * totals + counts * low**2) / (high - low) ** 2
+    scaled = squares / (high - low) ** 2
     least = least_means(shares, scaled, counts)
     most = 1 - least_means(counts - shares, counts - 2 * shares + scaled, counts)
     ends = low + (high - low) * np.array([least, most])

@@ -47,12 +47,12 @@ class Earned(NamedTuple):
         """All closed decisions, lost ones at the lowest and at the highest; None: no range, or no reward."""
         if self.limits is None or self.known == 0:
             return None
-        totals, lost, default = self.totals, self.lost, self.default
+        totals, lost, default, least = self.totals, self.lost, self.default, self.limits[0]
         low, high = (
             Sum(
                 totals.rewards + lost * (end - default),
                 totals.closed,
-                totals.squares + lost * (end**2 - default**2),
+                totals.squares_above(least) + lost * ((end - least) ** 2 - (default - least) ** 2),
                 self.limits,
             )
             for end in self.limits

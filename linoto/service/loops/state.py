@@ -42,10 +42,9 @@ class RewardTotals(Struct):
         self.mean += away / self.closed
         self.spread += away * (reward - self.mean)
 
-    @property
-    def squares(self) -> float:
-        """The sum of the squared rewards."""
-        return self.spread + self.closed * self.mean**2
+    def squares_above(self, low: float) -> float:
+        """The sum of the squares of how far each reward is above `low`."""
+        return self.spread + self.closed * (self.mean - low) ** 2
 
 
 class AlarmState(Struct):
