@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from math import inf, sqrt
+from math import inf, isfinite, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from linoto.worlds.run import Run
 from linoto.worlds.simulate import simulate
 from linoto.worlds.violations import metric_excess, metric_loss, promised_shortfall
 
-NOTHING = 1e-9  # what rounding leaves of no gain
+NOTHING = 1e-9  # what rounding leaves of no gain, beside what can be gained or lost
 FEW = 10  # worlds, from which on one may speak of nine of ten
 COLUMNS = ("regret", "worst_loss", "final_loss", "explored", "first_explored", "excess", "control")
 
@@ -45,7 +45,7 @@ class MetricPoint(NamedTuple):
 
     def broken_in(self, horizon: int) -> int:
         """In how many worlds more was lost than promised, in any round."""
-        return int((self.excess > NOTHING * (1 + self.guardrail.loss(horizon))).sum())
+        return int((self.excess > NOTHING * (self.guardrail.width + self.guardrail.loss(horizon))).sum())
 
     def row(self, horizon: int) -> dict[str, float | None]:
         """What may be lost, and what was; gains and losses as the guardrail turns them."""
@@ -79,6 +79,13 @@ class GridPoint:
         return -float(self.final_loss.mean())
 
     @property
+    def nothing(self) -> float:
+        """What rounding leaves of no gain, in the units of these rewards."""
+        low, high = self.certificate.reward_range
+        width = high - low if isfinite(high - low) else 0.0
+        return NOTHING * max(width, float(self.regret.max()), float(self.worst_loss.max()))
+
+    @property
     def chance(self) -> float:
         """What the choice of worlds alone may make of nothing: half of the 95 % interval of the mean gain.
 
@@ -89,7 +96,8 @@ class GridPoint:
 
     def broken_in(self, horizon: int) -> int:
         """In how many worlds more was lost than promised, in any round; 0 without a promise."""
-        return int((self.excess > NOTHING * (1 + (self.certificate.loss(horizon) or 0.0))).sum())
+        rounding = self.nothing + NOTHING * (self.certificate.loss(horizon) or 0.0)
+        return int((self.excess > rounding).sum())
 
     def most_broken(self, horizon: int) -> int:
         """The same of the reward or of a metric that is promised, whichever was broken in more worlds."""

@@ -29,7 +29,6 @@ from linoto.worlds.delays import check_delay
 from linoto.worlds.logged_rounds import PracticeInLog, RowsOfLog
 from linoto.worlds.outcomes import (
     FEW,
-    NOTHING,
     GridPoint,
     play_worlds,
     quantile,
@@ -255,11 +254,11 @@ class Preview:
 
     def gains(self, point: GridPoint) -> bool:
         """Whether what is gained on average is more than chance makes of nothing, and enough to notice."""
-        return point.mean_gain > max(NOTHING, point.chance, self.least_gain)
+        return point.mean_gain > max(point.nothing, point.chance, self.least_gain)
 
     def least_useful(self) -> GridPoint | None:
         """The smallest promise with which something is gained on average; None: with none of them."""
-        fits = [point for point in self.points if point.certificate.holds and point.mean_gain > NOTHING]
+        fits = [point for point in self.points if point.certificate.holds and point.mean_gain > point.nothing]
         return smallest_promise(fits, self.horizon)
 
     def worth_having(self, limit: float | None = None, *, blindly: bool = False) -> list[GridPoint]:
@@ -292,7 +291,7 @@ def smallest_of_best(points: Sequence[GridPoint]) -> GridPoint | None:
     if not points:
         return None
     gains = [point.mean_gain for point in points]
-    enough = max(gains) - AS_GOOD * abs(max(gains)) - NOTHING
+    enough = max(gains) - AS_GOOD * abs(max(gains)) - max(point.nothing for point in points)
     fits = [point for point, gain in zip(points, gains, strict=True) if gain >= enough]
     return min(fits, key=lambda point: point.value)
 

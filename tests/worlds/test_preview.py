@@ -169,3 +169,42 @@ def test_many_features_leave_fewer_worlds_unless_somebody_asks_for_more() -> Non
 def test_bad_input_is_named(changes: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         preview(**changes)
+
+
+# -- units
+
+FOUND = ("recommended", "guaranteed", "least")
+
+
+def in_units(unit: float) -> tuple[list[dict[str, Any]], dict[str, float | None]]:
+    """What is seen of each value, and which are advised, both in these units."""
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0.0, unit), bound=2 * unit)
+    policy = linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Tolerance(), confidence=confidence)
+    sums = unit * np.array([90.0, 60.0, 10.0])
+    log = linoto.Offline(pulls=[200, 100, 40], reward_sums=sums, reward_squares=unit * sums)
+    grid = [unit * value for value in (2.0, 8.0, 30.0)]
+    result = linoto.preview(np.eye(3), log, policy=policy, grid=grid, horizon=300, worlds=12)
+    points = result.recommend(25.5 * unit), result.guaranteed(25.5 * unit), result.least_useful()
+    advised = {name: None if p is None else p.value / unit for name, p in zip(FOUND, points, strict=True)}
+    counts = ("explored", "first_explored", "control", "never_explored")
+    rows = [
+        {
+            name: value if name.startswith(counts) or value is None else value / unit
+            for name, value in row.items()
+        }
+        for row in result.table()
+    ]
+    return rows, advised
+
+
+@pytest.mark.parametrize("unit", [0.125, 10.0, 1e6, 1e-6, 1e-12])
+@pytest.mark.few(2)
+def test_units_of_rewards_change_no_advice(unit: float) -> None:
+    """Gains below 1e-9 were none, whatever the unit."""
+    (wanted, advised), (rows, found) = in_units(1.0), in_units(unit)
+    assert advised["least"] is not None
+    assert found == {name: value and pytest.approx(value) for name, value in advised.items()}
+    for row, plain in zip(rows, wanted, strict=True):
+        assert row == {
+            name: value and pytest.approx(value, rel=1e-6, abs=1e-6) for name, value in plain.items()
+        }
