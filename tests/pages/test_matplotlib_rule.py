@@ -24,6 +24,7 @@ def mentioned(source: Source) -> list[str]:
     return [text for text in found if any(word in text for word in WORDS)]
 
 
+@pytest.mark.few(0)
 def test_no_other_file_names_matplotlib() -> None:
     files = {path: source for path, source in sources().items() if not path.is_relative_to(FIGURES)}
     assert len(files) > 50

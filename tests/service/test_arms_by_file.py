@@ -141,7 +141,7 @@ def test_a_loop_of_a_file_decides_as_an_agent_and_goes_on_after_a_crash(place: P
 @pytest.mark.parametrize(
     "numbers, policy", [("float32", "LinUCB"), ("float64", "LinUCB"), ("float32", "LinTS")]
 )
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 def test_no_decision_or_reward_waits_for_kernels(tmp_path: Path, numbers: str, policy: str) -> None:
     """They are there once a loop is made, and once it is read back, for such features as it has."""
     command = [sys.executable, "-c", FIRST_DECISION, str(tmp_path / "x.sqlite"), numbers, policy]

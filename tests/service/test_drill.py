@@ -26,6 +26,7 @@ def check(verdict: Verdict, *, faults: int) -> None:
 
 
 @pytest.mark.timeout(900)  # the first time, kernels are compiled
+@pytest.mark.few(0)
 def test_three_faults_of_servers_lose_nothing_and_double_nothing(postgres: Cluster, tmp_path: Path) -> None:
     often = ((kill, 1), (terminate, 1), (hiccup, 1), (cut, 1))
     check(run(Plan(seed=1, faults=3, often=often, load=20), postgres, tmp_path), faults=3)

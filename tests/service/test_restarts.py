@@ -166,6 +166,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
+@pytest.mark.few(0)
 def test_a_socket_that_is_handed_over_holds_requests_while_there_is_no_service(tmp_path: Path) -> None:
     """As systemd does: a client that asks once is answered by the next process."""
     words = [sys.executable, "-m", "linoto.cli", "serve", "--db", str(tmp_path / "x.sqlite"), "--port", "1"]

@@ -68,6 +68,7 @@ def test_reward_and_metrics_stand_in_one_table_and_an_alarm_names_its_metric(
     assert not page.one("[data-guardrails]").is_displayed()
 
 
+@pytest.mark.few(0)
 def test_a_shut_gate_is_said_to_be_shut_with_what_would_open_it(page: Page, client: Client) -> None:
     """Rewards that nobody reports count at their worst, until nothing more is tried."""
     make_rails(client, "unreported", 5, COMPLAINTS)

@@ -146,6 +146,7 @@ def test_the_answers_are_the_numbers_of_the_api(page: Page, client: Client) -> N
     assert not page.run("return document.querySelector('[data-stop]').classList.contains('urgent')")
 
 
+@pytest.mark.few(0)
 def test_an_alarm_says_what_to_do_once_for_each_kind(page: Page, client: Client) -> None:
     make_coin(client, "act", budget=200.0, on_alarm="warn")
     while len(client.loop("act")["alarms"]) < 2:
@@ -164,6 +165,7 @@ def test_an_alarm_says_what_to_do_once_for_each_kind(page: Page, client: Client)
     page.until(lambda: page.text("[data-act]") == "Decide whether to explore")
 
 
+@pytest.mark.few(0)
 def test_the_picture_has_every_name_at_its_line_and_shows_what_the_history_says(
     page: Page, client: Client
 ) -> None:
@@ -226,6 +228,7 @@ def test_a_budget_is_shown_as_the_number_that_was_given(page: Page, client: Clie
     assert "a loss of 80 clicks so far, against the log." in page.text("[data-left-note]")
 
 
+@pytest.mark.few(0)
 def test_rewards_read_well_with_a_unit_and_without(page: Page, client: Client) -> None:
     for name, unit, shown in (("euros", "EUR", "EUR"), ("no-unit", "", "units of reward")):
         make_coin(client, name, unit=unit)
@@ -238,6 +241,7 @@ def test_rewards_read_well_with_a_unit_and_without(page: Page, client: Client) -
         assert not re.search(rf"{NUMBER} rewards?\b(?! of)", page.text("[data-loop]") or page.text("body"))
 
 
+@pytest.mark.few(0)
 def test_what_the_model_of_a_log_tells_is_told_where_no_control_group_does(
     page: Page, client: Client
 ) -> None:

@@ -213,6 +213,7 @@ def guarded_page(browser: Chrome, folder: Path) -> Iterator[tuple[Page, dict[str
     forget_complaints(browser)  # refusals, as wanted
 
 
+@pytest.mark.few(0)
 def test_what_a_role_may_not_do_is_not_offered(browser: Chrome, tmp_path: Path) -> None:
     offers = {"[data-key]": "reader", "[data-stop]": "writer"}
     offers |= dict.fromkeys(("#new", "[data-archive]", "[data-modes]", "[data-answer]"), "admin")
