@@ -37,6 +37,7 @@ from linoto.logs.rows import Rows, WarmStart, check_disjoint
 from linoto.logs.targets import (
     GREEDY,
     Target,
+    agent_of,
     as_probabilities,
     check_not_taught_by,
     choices_of,
@@ -285,7 +286,7 @@ def evaluate(
             *(rows, target, methods or METHODS[:1], actions, warm_start),
             *(seed, interval, intervals, learnt, practice),
         )
-    if practice is not None and not isinstance(target, Agent):
+    if practice is not None and agent_of(target) is None:
         raise ValueError(
             f"practice must be None for a target that does not learn or decide, got {practice!r}"
         )

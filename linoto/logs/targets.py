@@ -13,6 +13,7 @@ from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
 from linoto.core.coins import KEY_BYTES, KeyedCoins
+from linoto.core.doubling import DoublingAgent
 from linoto.core.hints import nearest
 from linoto.core.learnt import LearntPolicy
 from linoto.core.names import check_index
@@ -54,8 +55,8 @@ def as_probabilities(
         found = choices_of(target, rows)
     elif isinstance(target, str | Mapping):
         found = weights_of(target, rows)
-    elif isinstance(target, Agent):
-        found = decided_by(target, rows, practice, np.random.default_rng(seed))
+    elif (agent := agent_of(target)) is not None:
+        found = decided_by(agent, rows, practice, np.random.default_rng(seed))
     elif callable(target) or hasattr(target, "decide"):
         found = np.array([answer_in(row, target, rows) for row in range(len(rows))])
     else:
@@ -130,6 +131,12 @@ def answer_in(row: int, target: Any, rows: Rows) -> Floats:
             f"target must answer an arm, weights by name, or {rows.k} weights, got {weights.size}"
         )
     return weights
+
+
+def agent_of(target: Target) -> Agent | None:
+    """Who decides now, where a target is a running agent of ours."""
+    now = target.inner if isinstance(target, DoublingAgent) else target
+    return now if isinstance(now, Agent) else None
 
 
 def decided_by(agent: Agent, rows: Rows, practice: Practice, rng: np.random.Generator) -> Floats:

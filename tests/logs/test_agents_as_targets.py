@@ -12,6 +12,7 @@ from linoto import (
     Category,
     Confidence,
     Control,
+    Doubling,
     Gated,
     LinTS,
     Log,
@@ -57,8 +58,10 @@ def test_an_agent_that_draws_is_judged_by_how_often_it_plays_each_arm(policy: An
     assert shares == pytest.approx(expected, abs=4.5 * np.sqrt(0.25 / ROWS + 0.25 / 20_000))
 
 
-def test_nothing_changes_for_an_agent_that_is_judged() -> None:
-    agent = COIN.start(np.eye(3), LOG, rng=0)
+@pytest.mark.parametrize("policy", [COIN, Doubling(policy=COIN)], ids=["one", "by epochs"])
+@pytest.mark.few(2)
+def test_nothing_changes_for_an_agent_that_is_judged(policy: Any) -> None:
+    agent = policy.start(np.eye(3), LOG, rng=1)
     before = agent.snapshot()
     evaluate(rows(), agent, methods=["snips"])
     assert agent.snapshot() == before
