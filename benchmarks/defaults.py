@@ -35,10 +35,13 @@ Rng = np.random.Generator
 World = tuple[Any, linoto.Offline]
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
 EXPLORERS: dict[str, Any] = {
+    "RandUCB()": linoto.RandUCB(),
+    "RandUCB(scale=0.7)": linoto.RandUCB(scale=0.7),
+    "RandUCB(scale=1.4)": linoto.RandUCB(scale=1.4),
+    "RandUCB(prior='scaled')": linoto.RandUCB(prior="scaled"),
     "LinTS(scale=1.0)": linoto.LinTS(scale=1.0),
-    "LinTS(scale=0.7)": linoto.LinTS(scale=0.7),
+    "LinTS()": linoto.LinTS(),
     "LinTS(scale=0.5)": linoto.LinTS(scale=0.5),
-    "LinTS(scale=0.35)": linoto.LinTS(scale=0.35),
     "LinTS(scale=1.0, prior='scaled')": linoto.LinTS(scale=1.0, prior="scaled"),
     "LinTS(scale=0.5, prior='scaled')": linoto.LinTS(scale=0.5, prior="scaled"),
     "LinUCB(scale=0.25)": linoto.LinUCB(scale=0.25),

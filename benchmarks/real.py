@@ -3,8 +3,8 @@
 Tables come out of packages of PyPI (`real_tables.py`), peers live in environments of their own. Every run
 starts from 1,000 logged rows of a practice of a stated quality and plays 1,500 rounds; contestants of one
 seed see the same log and the same rounds. Each policy is played as it comes and with a few stated settings.
-Every run is kept as soon as it is finished, so the same command goes on where it was stopped. Half of the
-tables are played only with `--held-out`: whoever chooses a default looks at the others.
+Every run is kept as soon as it is finished, so the same command goes on where it was stopped. There are six
+open tables, six more (`--more`), and six that are held out (`--held-out`): no default is chosen by those.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def scales(*values: float) -> dict[str, Settings]:
 
 
 GATED = {
+    "LinTS()": {"explorer": {"explorer": "LinTS"}},
     "LinUCB(scale=.25)": {"explorer": {"explorer": "LinUCB", "scale": 0.25}},
     "LinTS(scale=.5)": {"explorer": {"explorer": "LinTS", "scale": 0.5}},
     "LinTS(scale=1, prior='scaled')": {"explorer": {"explorer": "LinTS", "scale": 1.0, "prior": "scaled"}},
@@ -92,6 +93,7 @@ POLICIES = (
     Policy("linoto", "Gated", GATED),
     Policy("linoto", "created", {"no crosses": {"crosses": []}}),
     Policy("linoto", "LinUCB", scales(0.1, 1.0)),
+    Policy("linoto", "RandUCB", scales(0.5) | RIDGES),
     Policy("linoto", "LinTS", scales(0.5, 0.25) | RIDGES | BENT),
     Policy("linoto", "SquareCB", scales(0.05)),
     Policy("linoto", "LogisticTS", scales(0.5)),
@@ -293,8 +295,10 @@ def parser_of() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     say, packages = parser.add_argument, (*PRESENT, *PEERS)
-    say("--held-out", action="store_true", help="the other half of the tables, looked at once")
-    say("--tables", default="", metavar="NAMES", help="some of them (default: all of the half)")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--held-out", action="store_true", help="tables by which no default is chosen")
+    group.add_argument("--more", action="store_true", help="the tables that were opened last")
+    say("--tables", default="", metavar="NAMES", help="some of them (default: all of the group)")
     say("--practice", default="mediocre", metavar="NAMES", help=f"some of {','.join(PRACTICES)}")
     say("--packages", default=",".join(packages), metavar="NAMES", help="some of them (default all)")
     say("--seeds", type=int, default=Size().seeds, help=f"runs of each (default {Size().seeds})")
@@ -326,17 +330,22 @@ def some(parser: argparse.ArgumentParser, option: str, given: str, known: Sequen
     return named
 
 
+def group_of(options: argparse.Namespace) -> str:
+    """Which tables were asked for."""
+    return "held out" if options.held_out else "more" if options.more else "open"
+
+
 def bench_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Bench:
     """What was asked for."""
-    half = [table for table in TABLES if table.held_out == options.held_out]
-    tables = some(parser, "tables", options.tables, [table.name for table in half])
+    group = [table for table in TABLES if table.group == group_of(options)]
+    tables = some(parser, "tables", options.tables, [table.name for table in group])
     packages = some(parser, "packages", options.packages, (*PRESENT, *PEERS))
     asked = Size(seeds=options.seeds, slow_seeds=options.slow_seeds, first=options.first)
     size = QUICK if options.quick else asked
     if min(size.seeds, size.slow_seeds) < 1:
         parser.error("--seeds and --slow-seeds must be at least 1")
     return Bench(
-        tables=[table for table in half if not tables or table.name in tables],
+        tables=[table for table in group if not tables or table.name in tables],
         practices=some(parser, "practice", options.practice, list(PRACTICES)),
         policies=[policy for policy in POLICIES if policy.package in packages],
         size=size,
@@ -366,7 +375,7 @@ def main(given: Sequence[str] | None = None) -> None:
         return
     wanted = [key_of(cell) for run in bench.seeds() for _, cell in bench.wanted(*run)]
     summary, text = report([player.done[key] for key in wanted])
-    name = "held-out" if options.held_out else "open"
+    name = group_of(options).replace(" ", "-")
     about = {"machine": machine(), "size": asdict(bench.size)}
     keep(options.out / f"{name}.json", json.dumps({**about, **summary}, indent=1) + "\n")
     keep(options.out / f"{name}.md", text)

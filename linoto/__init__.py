@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from linoto.core.policies import LinUCB as LinUCB
     from linoto.core.policies import LogisticTS as LogisticTS
     from linoto.core.policies import Random as Random
+    from linoto.core.policies import RandUCB as RandUCB
     from linoto.core.policies import SquareCB as SquareCB
     from linoto.core.protocols import Policy as Policy
     from linoto.core.shift import least_shift as least_shift
@@ -114,6 +115,7 @@ HOMES = {
         "LinTS",
         "LinUCB",
         "LogisticTS",
+        "RandUCB",
         "Random",
         "SquareCB",
     ),

@@ -92,8 +92,17 @@ class Composed:
         Its draws, and the coin of its gate, are the system's own and nobody knows them; a seed or a generator
         as `rng` makes a run that can be repeated, whose coin is known to whoever knows the seed.
         """
-        driver = self.driver_for(actions, offline, rng, names, d=d, features=features)
-        return Agent(self, driver)
+        if is_log(actions):
+            return self.start(**of_log(actions), rng=rng)
+        policy, log = self, actions if isinstance(actions, Moments) else offline
+        if isinstance(log, Moments):
+            policy = self.suited_to(log, features)
+        driver = policy.driver_for(actions, offline, rng, names, d=d, features=features)
+        return Agent(policy, driver)
+
+    def suited_to(self, log: Moments, features: Features | None) -> Composed:
+        """The policy with what nobody chose and a log of rounds says."""
+        return self
 
     def driver_for(
         self,

@@ -15,6 +15,7 @@ from linoto.core.arrays import Floats, Records
 from linoto.core.composed import Composed
 from linoto.core.confidence import PAPER, Confidence, check_confidence
 from linoto.core.default_gate import default_gate, default_gate_in_rounds
+from linoto.core.drivers.questions import Features
 from linoto.core.explorers import (
     FADED,
     Proposer,
@@ -34,6 +35,7 @@ from linoto.core.gates.budget import FORMS
 from linoto.core.guardrail import Guardrail, as_guardrails
 from linoto.core.offline import Offline
 from linoto.core.parameters import REACHES, is_arm, params_of
+from linoto.core.usual_ridge import with_ridge_of
 from linoto.core.validation import (
     check_choice,
     check_count,
@@ -217,6 +219,51 @@ class LinTS(BuiltInExplorer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RandUCB(BuiltInExplorer):
+    """Optimism by luck: the arm that is best if every arm is as much better than its estimate as luck says.
+
+    Luck is one |z| for all arms, z standard normal, in units of each arm's deviation (RandUCB: Vaswani,
+    Mehrabian, Durand and Kveton, 2020). Where arms are known equally well it plays the best estimate, and
+    with more luck those that are known less: it explores less than Thompson sampling, which draws every arm
+    apart. Its propensities are exact. The deviation is that of `LinTS`: by the noise that log and rewards
+    show, and of an arm of which nobody knows anything as wide as before any reward (`prior="whole"`).
+    With a `memory` or a `discount` the estimate of rewards forgets; that of the noise does not.
+
+    >>> log = Offline(pulls=[90, 10], reward_sums=[45.0, 4.0])
+    >>> agent = RandUCB().start([[1.0, 0.0], [0.0, 1.0]], log, rng=0)
+    >>> [round(agent.propensity(arm), 2) for arm in (0, 1)]
+    [0.6, 0.4]
+    """
+
+    rule: ClassVar[Rule] = Rule(
+        code=kernels.LUCK, draws=kernels.ONE_DRAW, propensity=stated, by_estimate=True, looks_at_all=True
+    )
+    words = {"rand-ucb": {}}  # noqa: RUF012 - a constant of the class
+    unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
+
+    scale: float = 1.0  # of the noise; below 1 it explores less
+    noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated
+    prior: Literal["whole", "scaled"] = "whole"  # what is unknown of an arm; scaled: less by the scale too
+    memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
+    discount: float | None = None  # what a reward weighs, against the one after it: 0.9 to 1; None: as much
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("prior", self.prior, ("whole", "scaled"))
+
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether its deviations are of the noise that log and rewards show."""
+        return self.noise != "assumed"
+
+    @property
+    def law(self) -> str:
+        """How wide its deviations are, as the kernels call it."""
+        return "posterior" if self.prior == "scaled" else "whole prior"
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogisticTS(ForBoundedRewards):
     """Thompson sampling of clicks: the arm most likely clicked, under log-odds drawn around their mode.
 
@@ -299,7 +346,7 @@ class Random(Composed):
         return Gated(explorer=self, gate=Open())
 
 
-EXPLORERS = (LinUCB, LinTS, LogisticTS, SquareCB, Greedy, Random)
+EXPLORERS = (LinUCB, LinTS, RandUCB, LogisticTS, SquareCB, Greedy, Random)
 """Every explorer of daily use; `linoto.core.research` has the others. What names explorers reads both."""
 Explorer = Composed | Scorer | Proposer
 
@@ -309,10 +356,10 @@ def named_explorers() -> dict[str, Composed]:
     return {word: kind(**given) for kind in EXPLORERS for word, given in kind.words.items()}
 
 
-def default_explorer(confidence: object) -> LinTS | LinUCB:
+def default_explorer(confidence: object) -> RandUCB | LinUCB:
     """That of `Gated` where none is given: where the log may have moved, one whose bounds allow for it."""
     moved = isinstance(confidence, Confidence) and confidence.shift > 0
-    return LinUCB() if moved else LinTS()
+    return LinUCB() if moved else RandUCB()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,8 +370,8 @@ class Gated(Composed):
     the explorer take its best among all arms the gate would accept. `fallback` is "lcb" (the best lower bound
     so far), "frozen" (the best lower bound of the log alone), "mixture" (the logged arms in the log's own
     proportions), an arm, or "auto": lcb for a Budget; for a Tolerance the pessimistic arm while it is proven
-    to be as good as the log, else the mixture. With no argument it is the practical choice: Thompson
-    sampling (`default_explorer`) behind `default_gate`, a budget of 100 rounds. An
+    to be as good as the log, else the mixture. With no argument it is the practical choice:
+    `RandUCB` (`default_explorer`) behind `default_gate`, a budget of 100 rounds. An
     explorer of your own is any object with `score(view) -> (k,)` or `propose(view) -> arm`
     (`linoto.core.explorers.View` is what it sees): slower, the same promise. `guardrails` are metrics besides
     the reward that must not suffer either, behind a `Control` gate, or a `Tolerance` where the log has them:
@@ -432,6 +479,9 @@ class Gated(Composed):
         gate: Any = self.gate
         usual = default_gate_in_rounds(Moments.empty(1), self.assumed)
         return self if gate is not None else replace(self, gate=usual)
+
+    def suited_to(self, log: Moments, features: Features | None) -> Gated:
+        return with_ridge_of(self, log, features)
 
     def with_parameter(self, name: str, value: float) -> Gated:
         gate = self.composed().gate

@@ -26,6 +26,7 @@ HISTORY, OF_REFRESHES = ("steps", "gains", "refreshed"), ("renewed", "thetas", "
 MADE_ANEW = ("long_rows", "short_rows", "fresh", "scratch")  # of the features, or for one call
 NOT_KEPT = (*MADE_ANEW, "known", "known_sums")  # what rests is stored in its place
 REST_AFTER = 32  # rewards since every arm was read: who reads them often lets nothing rest
+DRAWING = kernels.THOMPSON, kernels.LUCK
 TOGETHER = 64  # arms that do so at a time: fewer take longer each, more let a round wait
 
 
@@ -89,7 +90,8 @@ class Shortlists:
         by_budget = p["gate"] == kernels.BUDGET and p["reach"] == kernels.PROPOSAL
         return bool(
             k >= sizes.least_arms
-            and p["explorer"] in (kernels.UCB, kernels.GREEDY, kernels.THOMPSON)
+            and p["explorer"] in (kernels.UCB, kernels.GREEDY, *DRAWING)
+            and not (p["explorer"] == kernels.LUCK and p["gate"] == kernels.CONTROL)  # it states chances
             and (by_budget or p["gate"] in gates)
             and p["memory"] == 0
             and not kernels.is_shifted(state)
@@ -107,13 +109,13 @@ class Shortlists:
     def spare_passes(params: Records) -> bool:
         """Whether a plain round goes through all features more than once: for a draw, or for rooms."""
         p = params[0]
-        return bool(p["explorer"] == kernels.THOMPSON or (p["gate"] == kernels.TOLERANCE and p["by_model"]))
+        return bool(p["explorer"] in DRAWING or (p["gate"] == kernels.TOLERANCE and p["by_model"]))
 
     @staticmethod
     def scan(params: Records) -> bool:
         """Whether all arms outside of a list may be looked at in one round, as `lists.scans` says."""
         p = params[0]
-        return bool(p["explorer"] == kernels.THOMPSON or p["gate"] == kernels.TOLERANCE)
+        return bool(p["explorer"] in DRAWING or p["gate"] == kernels.TOLERANCE)
 
     @property
     def are_whole(self) -> bool:

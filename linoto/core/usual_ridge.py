@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,13 +14,15 @@ from linoto.core.arrays import Floats
 from linoto.core.evidence import likeliest_ridge
 from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments
-from linoto.core.policies import Gated
+from linoto.core.within import within
 
+P = TypeVar("P", bound=Any)  # a policy of explorer and gate
+FROM_LOG: ContextVar[bool] = ContextVar("FROM_LOG", default=True)
 ONE_SIZE = 4.0  # times the smallest feature of arms that the largest may be
 MOST_FEATURES = 2_000  # beyond, the eigenvalues of a log take longer than a person waits
 
 
-def with_usual_ridge(policy: Gated, d: int, log: Callable[[], Moments], raw: Floats | None = None) -> Gated:
+def with_usual_ridge(policy: P, d: int, log: Callable[[], Moments], raw: Floats | None = None) -> P:
     """The policy with the ridge by which its log of d features is the likeliest, unless it says one.
 
     `raw` (k, w) are features of arms in the units in which they came. One ridge for all is judged by the
@@ -38,7 +42,26 @@ def with_usual_ridge(policy: Gated, d: int, log: Callable[[], Moments], raw: Flo
     return replace(policy, confidence=replace(policy.assumed, ridge=likeliest_ridge(summed)))
 
 
-def needs_no_bounds(policy: Gated) -> bool:
+def ridge_from_log(wanted: bool) -> AbstractContextManager[None]:
+    """Whether policies that start in here look for one: what is stored says its own or has that of before."""
+    return within(FROM_LOG, wanted)
+
+
+def with_ridge_of(policy: P, log: Moments, features: object) -> P:
+    """The same where a policy with the usual gate starts from a log of rounds; its gate stays unsaid."""
+    if policy.gate is not None or not FROM_LOG.get():
+        return policy
+    raw = getattr(features, "raw_features", None)
+    if raw is None:
+        width = getattr(features, "own_width", 0) or log.d  # the same numbers of a context for every arm
+        squares = np.diagonal(log.gram)[: log.d // width * width].reshape(-1, width)
+        raw = np.sqrt(squares.sum(axis=0))[None]
+    composed = policy.composed_for_rounds()
+    found = with_usual_ridge(composed, log.d, lambda: log, raw)
+    return policy if found is composed else replace(policy, confidence=found.confidence)
+
+
+def needs_no_bounds(policy: Any) -> bool:
     """Whether nothing in it rests on a confidence set, and nobody said which ridge."""
     gate: Any = policy.gate  # None until it is composed
     confidence = policy.assumed

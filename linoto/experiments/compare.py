@@ -22,7 +22,7 @@ from linoto.core.gates import Budget, Conservative, Control, Tolerance
 from linoto.core.intervals import student
 from linoto.core.offline import Offline
 from linoto.core.oope import OOPE
-from linoto.core.policies import Explorer, Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.core.policies import Explorer, Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, RandUCB
 from linoto.core.protocols import Policy, PolicyForRounds, starts_without_arms
 from linoto.core.research import HUCB1, UCB1, ArmUCB, MinUCB, OtO, RareLinUCB, WideLinTS
 from linoto.engines import THREADS, Engine, Track
@@ -64,6 +64,7 @@ def everyone(
     return {
         "Gated": Gated(confidence=usual),
         "Gated, 0.25 UCB": Gated(explorer=LinUCB(scale=0.25), confidence=usual),
+        "Gated, LinTS": Gated(explorer=LinTS(), confidence=usual),
         **({} if confidence is None else shares_and_coins(confidence)),
         **(featureless(usual, OneHot.horizon) if one_hot else {}),
         **({"Gated, by the model": by_model(usual)} if contexts else {}),
@@ -74,6 +75,7 @@ def everyone(
         "LinUCB, rarely switching": RareLinUCB(confidence=paper),
         **({"OFUL": LinUCB(scale=1.0, confidence=usual)} if confidence is None else {}),
         "LinUCB x 0.25": LinUCB(scale=0.25, confidence=confidence),
+        "RandUCB": RandUCB(confidence=confidence),
         "LinTS": LinTS(confidence=confidence),
         "LinTS, posterior": LinTS(scale=1.0, prior="scaled", confidence=confidence),
         "LinTS, Agrawal-Goyal": WideLinTS(law="agrawal-goyal", confidence=confidence),

@@ -19,7 +19,18 @@ from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Conservative, Control, Open, Tolerance
 from linoto.core.gates.older import OlderTolerance
 from linoto.core.oope import OOPE  # its laws are in tests/core/test_oope.py
-from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, LogisticTS, Random, SquareCB
+from linoto.core.policies import (
+    Gated,
+    Greedy,
+    LinLCB,
+    LinOtO,
+    LinTS,
+    LinUCB,
+    LogisticTS,
+    Random,
+    RandUCB,
+    SquareCB,
+)
 from linoto.core.research import HUCB1, KLUCB, UCB1, UCBV, ArmUCB, MinUCB, OtO, RareLinUCB, WideLinTS
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
@@ -81,6 +92,7 @@ RANDOMISED = [
     Random(),
     LogisticTS(),
     SquareCB(),
+    RandUCB(),
     Gated(),
     Gated(
         explorer=LinTS(scale=2.0), gate=Budget(alpha=1.0, slack="coverage"), confidence=Confidence(noise=0.5)
@@ -90,6 +102,7 @@ RANDOMISED = [
         gate=Control(budget=6.0, epsilon=0.2, promise="expected"), confidence=Confidence(reward_range=(-1, 1))
     ),
     Gated(explorer=SquareCB(scale=1.0), gate=Tolerance(epsilon=0.2), confidence=Confidence(noise=0.5)),
+    Gated(explorer=RandUCB(scale=3.0), gate=Budget(alpha=1.0), reach="proposal"),
     Doubling(policy=LinTS()),
 ]
 

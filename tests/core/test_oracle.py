@@ -26,6 +26,7 @@ from linoto import (
     NoSafeArm,
     Offline,
     Random,
+    RandUCB,
     SquareCB,
 )
 from linoto.core import kernels
@@ -67,6 +68,14 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "thompson-paper": (
         LinTS(scale=1.0, prior="scaled", noise="assumed", confidence=PAPER),
         {"explorer": "thompson"},
+    ),
+    "luck": (
+        RandUCB(scale=0.8, prior="scaled", confidence=ONLINE),
+        {"explorer": "luck", "scale": 0.8, "estimates_noise": True, **SELF},
+    ),
+    "luck-whole-prior": (
+        RandUCB(scale=0.5, confidence=ONLINE),
+        {"explorer": "luck", "scale": 0.5, "whole_prior": True, "estimates_noise": True, **SELF},
     ),
     "squarecb": (
         SquareCB(scale=0.6, confidence=ONLINE),
@@ -137,6 +146,14 @@ AFFORDABLE: dict[str, tuple[Any, dict[str, Any]]] = {
             ONLINE,
             {"explorer": "squarecb", "scale": 0.15, "estimates_noise": True, **SELF},
         ),
+        (
+            "luck",
+            RandUCB(),
+            "exact",
+            "paper",
+            ONLINE,
+            {"explorer": "luck", "whole_prior": True, "estimates_noise": True, **SELF},
+        ),
         ("uniform", Random(), "max", "coverage", SHARP, {"explorer": "uniform", **HKZ}),
     )
 }
@@ -162,6 +179,8 @@ class Pair:
         k, d = self.oracle.actions.shape
         if self.oracle.explorer == "thompson":
             return self.rng.standard_normal(d)
+        if self.oracle.explorer == "luck":
+            return self.rng.standard_normal(1)
         return self.rng.random(k) if self.oracle.explorer in ("uniform", "squarecb") else None
 
     def decide(self, allowed: Any = None) -> Decision:
@@ -293,6 +312,7 @@ DELAYED = [
     "linucb",
     "linlcb",
     "thompson",
+    "luck-whole-prior",
     "affordable-exact",
 ]
 
@@ -323,7 +343,7 @@ def test_late_lost_and_shuffled_rewards_follow_the_oracle(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["linoto-exact", "linoto-max", "linucb", "thompson", "squarecb", "greedy", "affordable-exact"],
+    ["linoto-exact", "linoto-max", "linucb", "thompson", "luck", "squarecb", "greedy", "affordable-exact"],
 )
 @pytest.mark.few(1)
 def test_restricted_rounds_follow_the_oracle_or_say_that_no_safe_arm_is_allowed(name: str) -> None:

@@ -67,6 +67,7 @@ def test_words_of_commands_are_those_of_the_records() -> None:
         "ucb",
         "scaled-thompson",
         "thompson",
+        "rand-ucb",
         "logistic",
         "squarecb",
         "greedy",

@@ -12,7 +12,7 @@ from helpers.problems import problem
 import linoto
 from linoto import Confidence, Gated, LinTS, LinUCB, Offline, Tolerance
 from linoto.core import kernels
-from linoto.core.kernels import explorers
+from linoto.core.kernels import sampling
 from linoto.research import RareLinUCB, WideLinTS
 
 SURE = Confidence(noise=0.5, delta=0.1)
@@ -111,7 +111,7 @@ def test_a_draw_solves_the_triangle_in_every_dimension(d: int) -> None:
         LinTS().start(arms, Offline(pulls=[3] * (d + 2), reward_sums=[1.0] * (d + 2)), rng=0).running.state
     )
     normals, draw = rng.standard_normal(d), np.empty(d)
-    from_python(explorers.unwhiten)(state, state.square[kernels.FACTOR], normals, draw, state.blocks)
+    from_python(sampling.unwhiten)(state, state.square[kernels.FACTOR], normals, draw, state.blocks)
     back = kernels.square_of(state, kernels.FACTOR) @ draw
     np.testing.assert_allclose(back, normals, rtol=1e-10, atol=1e-12)
 

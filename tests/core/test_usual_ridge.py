@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,22 @@ import pyarrow as pa
 import pytest
 
 import linoto
-from linoto import Confidence, Control, Gated, Greedy, LinTS, LinUCB, LogisticTS, Moments, SquareCB, Tolerance
+from linoto import (
+    Confidence,
+    Control,
+    Gated,
+    Greedy,
+    LinTS,
+    LinUCB,
+    LogisticTS,
+    Moments,
+    OwnFeatures,
+    RandUCB,
+    SquareCB,
+    Tolerance,
+)
 from linoto.core.evidence import likeliest_ridge
-from linoto.core.usual_ridge import MOST_FEATURES, with_usual_ridge
+from linoto.core.usual_ridge import MOST_FEATURES, ridge_from_log, with_usual_ridge
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
 BEHIND_A_COIN: dict[str, Any] = {"gate": Control(budget=20), "confidence": CLICKS}
@@ -26,7 +40,7 @@ def summed() -> Moments:
 LOG = summed()
 
 
-@pytest.mark.parametrize("explorer", [LinTS(), Greedy(), SquareCB()])
+@pytest.mark.parametrize("explorer", [LinTS(), RandUCB(), Greedy(), SquareCB()])
 def test_a_coin_promises_whatever_the_ridge_is(explorer: Any) -> None:
     policy = with_usual_ridge(Gated(explorer=explorer, **BEHIND_A_COIN), LOG.d, lambda: LOG)
     assert policy.confidence is not None and policy.confidence.ridge == likeliest_ridge(LOG)
@@ -68,6 +82,70 @@ def test_one_ridge_is_for_features_of_one_size(column: list[float], of_one_size:
     assert (with_usual_ridge(policy, LOG.d, lambda: LOG, raw) != policy) == of_one_size
     one_hot = np.eye(3) * [[1.0], [1.0], [2.0]]  # an arm that was seldom logged is no small feature
     assert with_usual_ridge(policy, LOG.d, lambda: LOG, one_hot) != policy
+
+
+def ridge_at_start(policy: Any, log: Moments = LOG, **features: Any) -> float | None:
+    """What an agent says of its ridge."""
+    agent: Any = policy.start(log, rng=0, **features)
+    confidence = agent.policy.confidence
+    return None if confidence is None else confidence.ridge
+
+
+@pytest.mark.parametrize("features", [None, OwnFeatures(items=("a", "b"), width=3)], ids=["given", "own"])
+def test_a_gate_that_nobody_chose_starts_with_the_likeliest_ridge(features: Any) -> None:
+    policy = Gated(confidence=CLICKS)
+    agent = policy.start(LOG, features=features, rng=0)
+    said = replace(policy, confidence=replace(CLICKS, ridge=likeliest_ridge(LOG)))
+    assert agent.policy == said
+    assert agent.confidence.ridge == likeliest_ridge(LOG)
+    assert policy.confidence == CLICKS
+
+
+def test_a_ridge_that_was_found_is_kept_with_the_agent() -> None:
+    """A snapshot says it: what was learnt since does not make another one."""
+    agent: Any = Gated(confidence=CLICKS).start(LOG, rng=0)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        agent.update(agent.decide(actions=rng.standard_normal((3, 6)), practice=0), 1.0)
+    again: Any = linoto.restore(agent.snapshot())
+    assert again.policy == agent.policy
+    assert again.running.params[0]["ridge"] == agent.running.params[0]["ridge"] == likeliest_ridge(LOG)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Gated(gate=Control(budget=20), confidence=CLICKS),
+        Gated(confidence=replace(CLICKS, ridge=7.0)),
+        Gated(),
+        Gated(explorer=LinUCB(), confidence=CLICKS),
+        LinTS(confidence=CLICKS),
+    ],
+    ids=["gate is said", "ridge is said", "range is not known", "reads bounds", "no gate"],
+)
+def test_what_somebody_chose_starts_as_it_is(policy: Any) -> None:
+    assert policy.start(LOG, rng=0).policy is policy
+
+
+def test_without_a_log_or_for_what_is_stored_the_rule_stays() -> None:
+    policy = Gated(confidence=CLICKS)
+    assert ridge_at_start(policy, Moments.empty(6)) is None
+    with ridge_from_log(False):
+        assert ridge_at_start(policy) is None
+
+
+def test_columns_of_several_sizes_leave_the_rule() -> None:
+    """An age in years beside a constant: one ridge would be judged by the age."""
+    rng = np.random.default_rng(5)
+    age, arm = rng.integers(20, 80, size=300), rng.integers(2, size=300)
+    rows = np.zeros((300, 2, 2))
+    rows[np.arange(300), arm] = np.column_stack([np.ones(300), age])
+    log = Moments.from_rows(rows.reshape(300, 4), (rng.random(300) < 0.5).astype(np.float64))
+    own = OwnFeatures(items=("a", "b"), width=2)
+    assert ridge_at_start(Gated(confidence=CLICKS), log, features=own) is None
+    rows[:, :, 1] /= 50
+    log = Moments.from_rows(rows.reshape(300, 4), (rng.random(300) < 0.5).astype(np.float64))
+    assert ridge_at_start(Gated(confidence=CLICKS), log, features=own) == likeliest_ridge(log)
 
 
 def log_of_clicks(**columns: Any) -> linoto.Log:

@@ -118,7 +118,7 @@ class Reference:
 
     problem: Problem
     _: KW_ONLY
-    explorer: str = "ucb"  # ucb | thompson | squarecb | greedy | uniform
+    explorer: str = "ucb"  # ucb | thompson | luck | squarecb | greedy | uniform
     scale: float = 1.0
     gate: str = "open"  # open | closed | budget
     alpha: float = 1e-4
@@ -132,7 +132,7 @@ class Reference:
     noise: float = 1.0
     bound: float = 1.0
     estimates_noise: bool = False  # the explorer scores with the noise that log and rewards show
-    whole_prior: bool = False  # thompson draws what is unknown of an arm as wide as before any reward
+    whole_prior: bool = False  # what is unknown of an arm is drawn as wide as before any reward
 
     def __post_init__(self) -> None:
         self.residuals: list[
@@ -273,6 +273,11 @@ class Reference:
         if self.explorer == "squarecb":  # an exponential with rate p_a comes first with chance p_a
             with np.errstate(divide="ignore"):
                 return np.log(randoms) / self.chances(self.choices(arms or list(range(len(self.actions)))))
+        if self.explorer == "luck":  # one |z| for all arms
+            spreads = np.full(len(self.actions), scale * self.noise)
+            if self.whole_prior:
+                spreads = spreads_of(scale * self.noise, self.noise, self.ridge, self.actions, self.variance)
+            return self.mean + abs(randoms[0]) * spreads * np.sqrt(self.variance)
         assert self.explorer == "thompson", f"no explorer is called {self.explorer}"
         root = np.linalg.cholesky(self.V)  # V = L L^T, so L^{-T} xi has covariance V^{-1}
         drawn = np.linalg.solve(root.T, randoms)  # xi: (d,) normals

@@ -21,7 +21,7 @@ class ContextReference:
     rows: Floats  # (m, d) of the log
     outcomes: Floats  # (m,)
     _: KW_ONLY
-    explorer: str = "ucb"  # ucb | thompson | greedy
+    explorer: str = "ucb"  # ucb | thompson | luck | greedy
     scale: float = 1.0
     gate: str = "open"  # open | closed | model
     fallback: str = "certified"  # certified | practice | lcb
@@ -86,6 +86,12 @@ class ContextReference:
                 variance = np.array([self.norm(a) ** 2 for a in actions])
                 spreads = spreads_of(spreads, self.noise, self.ridge, actions, variance)
             return actions @ self.theta + spreads * (actions @ drawn)
+        if self.explorer == "luck":
+            variance = np.array([self.norm(a) ** 2 for a in actions])
+            wide: Any = self.scale * self.noise
+            if self.whole_prior:
+                wide = spreads_of(wide, self.noise, self.ridge, actions, variance)
+            return actions @ self.theta + abs(normals[0]) * wide * np.sqrt(variance)
         bonus = self.scale * (self.radius + np.sqrt(self.ridge) * self.bound)
         return np.array([a @ self.theta + bonus * self.norm(a) for a in actions])
 

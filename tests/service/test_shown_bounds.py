@@ -81,7 +81,8 @@ def test_an_arm_that_became_worse_is_shown_with_one_interval_of_now() -> None:
 def test_behind_a_coin_arms_are_shown_without_a_bound_that_the_range_reaches_beyond(default: float) -> None:
     """Nobody had to state one: 1 would draw means of hundreds to 0, and be sure of that."""
     confidence = linoto.Confidence(noise="bounded", reward_range=(-100.0, 1300.0))
-    policy = linoto.Gated(gate=linoto.Control(budget=1e6, share=0.3), confidence=confidence)
+    gate = linoto.Control(budget=1e6, share=0.3)
+    policy = linoto.Gated(explorer=linoto.LinTS(), gate=gate, confidence=confidence)
     log = LogStatistics(pulls=[300, 100, 0], reward_sums=[60_000.0, 20_000.0, 0.0])
     loop, rng = fresh(policy=policy, offline=log, default_reward=default), np.random.default_rng(4)
     sums, counts = np.array(log.reward_sums), np.array(log.pulls)

@@ -536,6 +536,8 @@ class Driver(ABC, Generic[Q]):
             self.running.rng.standard_normal(out=self.running.held.vectors[kernels.NORMALS])
         elif self.rule.draws == kernels.SCORE_DRAWS:
             self.draw_scores()
+        elif self.rule.draws == kernels.ONE_DRAW:
+            self.running.held.vectors[kernels.NORMALS, 0] = self.running.rng.standard_normal()
 
     def view_draws(self) -> np.random.Generator:
         """What an explorer of the caller's own draws from: drawn at the last commit, and kept."""
@@ -546,11 +548,13 @@ class Driver(ABC, Generic[Q]):
         """The scores of an explorer to which every arm is alike."""
 
     def random_rows(self, rounds: int) -> Floats:
-        """(rounds, d or k or 0): what the explorer would draw in as many rounds."""
+        """(rounds, d or k or 1 or 0): what the explorer would draw in as many rounds."""
         if self.rule.draws == kernels.NORMAL_DRAWS:
             return self.running.rng.standard_normal((rounds, self.running.held.vectors.shape[1]))
         if self.rule.draws == kernels.SCORE_DRAWS:
             return self.running.rng.random((rounds, self.scores_drawn))
+        if self.rule.draws == kernels.ONE_DRAW:
+            return self.running.rng.standard_normal((rounds, 1))
         return np.empty((rounds, 0))
 
     @property

@@ -37,10 +37,10 @@ CLEAR = 1e-9  # of a range: by how much more than rounding an arm must be refuse
 PATIENCE = 500.0  # rounds in which what may still be lost of a guardrail could be spent
 NEWTON_STEPS = 40  # at most: three or four are enough from where the last reward left off
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
-UCB, THOMPSON, GREEDY, GIVEN, RARE, SQUARE_CB, LOGISTIC = range(7)  # explorer; GIVEN, RARE: scores kept
+UCB, THOMPSON, GREEDY, GIVEN, RARE, SQUARE_CB, LOGISTIC, LUCK = range(8)  # explorer; GIVEN, RARE: scores kept
 UCB1, HUCB1, MIN_UCB, KL_UCB, UCB_V, ARM_UCB = range(100, 106)  # explorers by each arm's own rewards
 POSTERIOR, AGRAWAL_GOYAL, ABEILLE_LAZARIC, WHOLE_PRIOR = range(4)  # how wide Thompson sampling draws
-NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
+NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS, ONE_DRAW = range(4)  # at each commit, by an explorer: 0, (d,), (k,), 1
 OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL, CONSERVATIVE = range(6)  # gate
 EXACT, AGGREGATE, MAX = range(3)  # form of the budget
 JOINT, SEPARATE, BY_ARM = range(3)  # form of a Conservative gate
@@ -386,7 +386,7 @@ class Parts(NamedTuple):
     own: Part = None  # bounds of each arm from its own rewards: a Conservative gate's
     extras: Part = None  # what some explorers need: counts, old scores, gaps, log-odds, what to forget
     budget: Part = None  # the paper's B(t), or no gate: only then may rewards be learnt in other coordinates
-    draws: Part = None  # Thompson's; whoever has the extras has these
+    draws: Part = None  # of one parameter, or of luck; whoever has the extras has these
     model: Part = None  # bounds on sums of plays by the linear model: a Tolerance, a certified fallback, a
     # loan, a budget that is not exact
 
@@ -404,7 +404,7 @@ def parts_of(params: Records) -> Parts:
         own=gate == CONSERVATIVE,
         extras=extras,
         budget=gate in (OPEN, CLOSED, BUDGET),
-        draws=extras or explorer == THOMPSON,
+        draws=extras or explorer in (THOMPSON, LUCK),
         model=by_plays or fallback == CERTIFIED or p["loan_from"] == THE_MODEL or sums,
     )
     return Parts(*(1 if part else None for part in asked))

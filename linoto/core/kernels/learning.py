@@ -63,6 +63,7 @@ from linoto.core.kernels.layout import (
     NORMAL_DRAWS,
     NORMALS,
     OFFLINE_SUMS,
+    ONE_DRAW,
     PENDING,
     PENDING_MIXTURE,
     PLACE,
@@ -432,6 +433,8 @@ def play(
             copy(randoms[t], s.vectors[NORMALS])
         elif p.draws == SCORE_DRAWS:
             copy(randoms[t], s.arms[GIVEN_SCORES])
+        elif p.draws == ONE_DRAW:
+            s.vectors[NORMALS, 0] = randoms[t, 0]
         reward = mean[arm] + spread[arm] * noise[t]
         if two_point:
             reward = low + spread[arm] if noise[t] * spread[arm] < mean[arm] - low else low

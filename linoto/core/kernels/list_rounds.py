@@ -25,7 +25,7 @@ from linoto.core.kernels.estimate import (
     solve,
     update_factor,
 )
-from linoto.core.kernels.explorers import best, spread_of, square_lengths, thompson_spread, unwhiten
+from linoto.core.kernels.explorers import best
 from linoto.core.kernels.gates import (
     budget_due,
     excess_owed,
@@ -57,12 +57,14 @@ from linoto.core.kernels.layout import (
     LISTS_GO_ON,
     LONG,
     LOST,
+    LUCK,
     MAX,
     MEAN,
     MIXTURE,
     MOST_TRIED,
     NORMAL_DRAWS,
     NORMALS,
+    ONE_DRAW,
     OPEN,
     PENDING,
     PENDING_MIXTURE,
@@ -102,8 +104,8 @@ from linoto.core.kernels.lists import (
     S_VARIANCE,
     S_WIDTH,
     catch_up,
-    catch_up_block,
     choose_anew,
+    is_drawn,
     lcb_of,
     mean_error,
     numbers_of,
@@ -113,8 +115,9 @@ from linoto.core.kernels.lists import (
     usual_bonus,
     variance_error,
     watches,
-    write_back,
 )
+from linoto.core.kernels.sampling import lift_of, spread_of, square_lengths, thompson_spread, unwhiten
+from linoto.core.kernels.whole_rounds import is_whole, look_at_all
 
 Terms = tuple[float, float, float, float]  # of `excess_terms`
 
@@ -138,11 +141,15 @@ def top_of(s: State, h: Lists, row: int) -> int:
 def score_short(p: Any, s: State, h: Lists) -> None:
     """What the explorer makes of the arms in the short list."""
     n, mean, score, bonus = h.book[0].short, h.short[S_MEAN], h.short[S_SCORE], usual_bonus(p, s)
+    spread, draw = thompson_spread(p, s), h.scratch[DRAW]
     if p.explorer != THOMPSON:
         for j in range(n):
-            score[j] = mean[j] + bonus * h.short[S_WIDTH, j]
+            length, width = h.lengths[h.members[SHORT, j]], h.short[S_WIDTH, j]
+            if p.explorer == LUCK:
+                score[j] = mean[j] + lift_of(p, s, spread, h.short[S_VARIANCE, j], length, width)
+            else:
+                score[j] = mean[j] + bonus * width
         return
-    spread, draw = thompson_spread(p, s), h.scratch[DRAW]
     combine_part(h.short_rows, draw, 0, draw.size, score, 0, n)
     for j in range(n):
         length = h.lengths[h.members[SHORT, j]]
@@ -153,9 +160,12 @@ def score_short(p: Any, s: State, h: Lists) -> None:
 def score_of(p: Any, s: State, h: Lists, arm: int) -> float:
     """The same of any arm."""
     mean, variance, width = numbers_of(p, s, h, arm)
+    spread, length = thompson_spread(p, s), h.lengths[arm]
+    if p.explorer == LUCK:
+        return float(mean + lift_of(p, s, spread, variance, length, width))
     if p.explorer != THOMPSON:
         return float(mean + usual_bonus(p, s) * width)
-    spread = spread_of(p, thompson_spread(p, s), variance, h.lengths[arm])
+    spread = spread_of(p, spread, variance, length)
     return float(mean + spread * project_arm(s.actions, 0, arm, h.scratch[DRAW]))
 
 
@@ -281,6 +291,12 @@ def bound_rows(
             arm = j if level == 0 else h.members[LONG, j]
             wide = h.widths[arm] * h.widths[arm] + margin
             score[j] += (spread_of(p, spread, wide, h.lengths[arm]) if row[j] > 0.0 else spread) * row[j]
+    elif p.explorer == LUCK:
+        spread = thompson_spread(p, s)
+        for j in range(begin, end):
+            arm = j if level == 0 else h.members[LONG, j]
+            wide = h.widths[arm] * h.widths[arm] + margin
+            score[j] += lift_of(p, s, spread, wide, h.lengths[arm], sqrt(wide))
     else:
         bonus = usual_bonus(p, s)
         for j in range(begin, end):
@@ -313,50 +329,6 @@ def leader_below(p: Any, s: State, h: Lists) -> int:
 
 
 # -- every arm, where lists do not pay
-
-
-@inner
-def is_whole(h: Lists) -> bool:
-    """Whether every decision looks at every arm: there is no long list, and only what must stay is listed."""
-    return bool(h.book[0].long == 0)
-
-
-@inner
-def look_at_all(p: Any, s: State, h: Lists) -> None:
-    """Let every arm catch up and have its score, in one pass over the features; find the best lower bound.
-
-    A plain round takes one pass for what a reward does, one for a draw, and one for the room of every arm.
-    """
-    b, k, score, allowed = h.book[0], s.actions.shape[1], s.arms[SCORE], s.counts[ALLOWED]
-    write_back(s, h)
-    for begin in range(0, k, BLOCK):
-        end = min(begin + BLOCK, k)
-        catch_up_block(p, s, h, begin, end)
-        score_block(p, s, h, begin, end)
-        for a in range(begin, end):
-            h.stamps[a] = 0
-    b.steps = b.refreshes = 0
-    b.work += 1.5 * k
-    if s.run[0].restricted == 1:
-        for a in range(k):
-            score[a] = score[a] if allowed[a] == 1 else -inf
-    if watches(p):
-        b.leader = pessimistic(s, s.arms[LCB])
-
-
-@inner
-def score_block(p: Any, s: State, h: Lists, begin: int, end: int) -> None:
-    """What the explorer makes of the arms from `begin` to `end`, which are up to date."""
-    mean, score, draw = s.arms[MEAN], s.arms[SCORE], h.scratch[DRAW]
-    if p.explorer == THOMPSON:
-        spread, variance = thompson_spread(p, s), s.arms[VARIANCE]
-        combine_part(s.actions, draw, 0, draw.size, score, begin, end)
-        for a in range(begin, end):
-            score[a] = mean[a] + spread_of(p, spread, variance[a], h.lengths[a]) * score[a]
-    else:
-        bonus, width = usual_bonus(p, s), s.arms[WIDTH]
-        for a in range(begin, end):
-            score[a] = mean[a] + bonus * width[a]
 
 
 @inner
@@ -395,7 +367,7 @@ def list_begin(params: Records, s: State, h: Lists, whole: bool) -> int:
     b.begun = s.run[0].rewards
     b.chosen[0] = b.chosen[1] = -1
     b.permanents = 0
-    if p.explorer == THOMPSON:  # nobody else reads them
+    if is_drawn(p):  # nobody else reads them
         square_lengths(s, h.lengths)
     for a in range(s.arms.shape[1]):
         if s.arms[LOST, a] != 0.0 or (p.gate == BUDGET and s.arms[PLAYS, a] != 0.0):
@@ -597,7 +569,7 @@ def list_decide(params: Records, s: State, h: Lists, proposal: int, coin: Part) 
         look_at_all(p, s, h)
         r.proposal = best(s.arms[SCORE]) if proposal < 0 else proposal
     elif proposal < 0:
-        r.proposal = drawn_top(p, s, h) if p.explorer == THOMPSON else bounded_top(p, s, h)
+        r.proposal = drawn_top(p, s, h) if is_drawn(p) else bounded_top(p, s, h)
         if r.proposal < 0:
             return -1
     arm = safest_in_lists(p, s, h)
@@ -727,11 +699,11 @@ def list_observe(
 def pays(p: Any, s: State, h: Lists) -> bool:
     """Whether lists have touched few arms since they began; what they cost at first is extra.
 
-    A draw makes a plain round twice as long, and features beyond the cache three times: then a look at every
-    arm may pay, since it takes what arms have missed block by block.
+    A draw, or the length of every arm, makes a plain round twice as long, and features beyond the cache three
+    times: then a look at every arm may pay, since it takes what arms have missed block by block.
     """
     b, (d, k), share = h.book[0], s.actions.shape, 0.125
-    if p.explorer == THOMPSON:
+    if is_drawn(p):
         share = 1.0
     elif k * d >= BEYOND_CACHE:
         share = 1.25
@@ -750,7 +722,7 @@ def list_play(
     two_point: bool,
     low: float,
     spread: Floats,  # (k,)
-    randoms: Floats,  # (n, d) normals, or (n, 0)
+    randoms: Floats,  # (n, d) normals, (n, 1), or (n, 0)
     coins: Floats,  # (n, 2) uniforms, or (n, 0)
     arms: Ints,  # (n,) out
     sources: Ints,  # (n,) out
@@ -779,6 +751,8 @@ def list_play(
             r.practice_draw, r.coin = coins[t, 0], coins[t, 1]
         if p.draws == NORMAL_DRAWS:
             copy(randoms[t], s.vectors[NORMALS])
+        elif p.draws == ONE_DRAW:
+            s.vectors[NORMALS, 0] = randoms[t, 0]
         if told == LISTS_END:
             return t + 1, LISTS_END
     return draws.size, LISTS_GO_ON

@@ -19,7 +19,6 @@ from linoto.core.kernels.estimate import (
     dot,
     project_arm,
 )
-from linoto.core.kernels.explorers import noise_share, spread_of, thompson_spread
 from linoto.core.kernels.layout import (
     ALLOWED,
     BLOCK,
@@ -30,6 +29,7 @@ from linoto.core.kernels.layout import (
     LCB,
     LCB_ARM,
     LONG,
+    LUCK,
     MEAN,
     OFFSETS,
     ROOM,
@@ -46,6 +46,7 @@ from linoto.core.kernels.layout import (
     Lists,
     State,
 )
+from linoto.core.kernels.sampling import luck_of, noise_share, spread_of, thompson_spread
 
 MANY_VALUES = 4096  # from which on they are counted in bins
 SAMPLED = 65_536  # arms at least, of twice as many or more, that say where a list is to end
@@ -207,14 +208,22 @@ def usual_bonus(p: Any, s: State) -> float:
     r = s.run[0]
     if p.explorer == THOMPSON:
         return float(thompson_spread(p, s) * sqrt(float(s.vectors.shape[1])))
+    if p.explorer == LUCK:
+        return float(thompson_spread(p, s))
     return float(p.scale * noise_share(p, r) * r.radius) if p.explorer == UCB else 0.0
+
+
+@inner
+def is_drawn(p: Any) -> bool:
+    """Whether scores are drawn, and need the length of every arm."""
+    return bool(p.explorer == THOMPSON or p.explorer == LUCK)
 
 
 @inner
 def scans(p: Any) -> bool:
     """Whether all arms outside of a list may be looked at in one round: where scores are drawn, and where
     the best affordable arm is asked for."""
-    return bool(p.explorer == THOMPSON or p.gate == TOLERANCE)
+    return bool(is_drawn(p) or p.gate == TOLERANCE)
 
 
 @inner
@@ -338,7 +347,7 @@ def divide(p: Any, s: State, h: Lists, level: int, n: int, mean: Floats, width: 
         classes[g] = max(classes[g], m)
         if watches(p):
             behind = max(behind, s.arms[LCB, arm])
-        if p.explorer == THOMPSON:
+        if is_drawn(p):
             share = max(share, (w * w + margin) / max(h.lengths[arm], TINY))
     if level == 0:
         b.long = count
@@ -357,6 +366,8 @@ def keep_epoch(p: Any, s: State, h: Lists, level: int, best_means: Floats, step:
     """
     b, r, margin = h.book[0], s.run[0], variance_error(s)
     bonus, around = usual_bonus(p, s), r.radius + r.lost_radius
+    if p.explorer == LUCK:
+        bonus = 0.0  # luck may be as small
     b.bases[level], b.lows[level], b.units[level] = bonus, -around, around + p.noise
     h.bounds[level] = -inf
     for i in range(best_means.size):
@@ -532,6 +543,9 @@ def outside(p: Any, s: State, h: Lists, level: int) -> float:
         far = distance(s, h, level, spread)
         if most > spread:
             far = max(far, distance(s, h, level, most))
+    elif p.explorer == LUCK:
+        most = spread_of(p, thompson_spread(p, s), b.shares[level], 1.0)
+        far, most = luck_of(s) * most + distance(s, h, level, 0.0), 0.0
     else:
         far = usual_bonus(p, s) + distance(s, h, level, 0.0)
     return mean_error(s, h, level, most) + between(h.bounds[level, 0], b.bases[level], b.units[level], far)

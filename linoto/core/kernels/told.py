@@ -6,6 +6,7 @@ What is known of a metric is a ridge regression of its own. Nothing is promised 
 from __future__ import annotations
 
 from math import inf, sqrt
+from typing import Any
 
 from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.kernels.compiling import compiled, inlined, inner
@@ -16,6 +17,7 @@ from linoto.core.kernels.layout import (
     CLEAR,
     HIGH,
     LOW,
+    LUCK,
     OPTIMISM,
     PATIENCE,
     PRACTISED,
@@ -209,6 +211,12 @@ def propose_among(
 
 
 @inlined
+def states_chances(p: Any) -> bool:
+    """Whether the explorer says how likely each arm was, so that it has to see all that are accepted."""
+    return bool(p.explorer == SQUARE_CB or p.explorer == LUCK)
+
+
+@inlined
 def propose_told(
     params: Records,
     s: State,
@@ -224,12 +232,12 @@ def propose_told(
 ) -> int:
     """The explorer's favourite among the arms that every metric may accept; if there is none, practice's.
 
-    Scores do not depend on which arms are accepted, but for an explorer that draws by gaps: usually one arm
-    is asked about.
+    Scores do not depend on which arms are accepted, but for an explorer that draws by gaps, nor does anything
+    else, but for one that states chances: usually one arm is asked about.
     """
     score, first = s.arms[SCORE], -1
     told_begin(told)
-    if params[0].explorer != SQUARE_CB:
+    if not states_chances(params[0]):
         score_offered(params, s, rows.shape[0], shift, extras, draws, chances)
         arm = best(score)
         if score[arm] > -inf and is_accepted(told, books, rows[arm], arm):
@@ -260,7 +268,7 @@ def propose_another(
     """The next best ones, one by one; `first` is an accepted arm that there is no room for, or -1."""
     score, allowed, k = s.arms[SCORE], s.counts[ALLOWED], rows.shape[0]
     accepted, some = told.accepted[:k], 0
-    if params[0].explorer == SQUARE_CB:
+    if states_chances(params[0]):
         for a in range(k):
             accepted[a] = 1 if is_accepted(told, books, rows[a], a) else 0
             some += accepted[a] * allowed[a]
@@ -282,4 +290,18 @@ def propose_another(
             some += accepted[a] * allowed[a]
     if some == 0:
         accepted[:] = 1
-    return propose_among(params, s, accepted, k, shift, extras, draws, chances)
+    favourite = propose_among(params, s, accepted, k, shift, extras, draws, chances)
+    return best_with_room(s, favourite) if reaches and states_chances(params[0]) else favourite
+
+
+@inner
+def best_with_room(s: State, arm: int) -> int:
+    """The arm with the best score of those that the gate affords; `arm`, whose score is the best, if none."""
+    score, room = s.arms[SCORE], s.arms[ROOM]
+    if room[arm] > 0.0:
+        return arm
+    found = -1
+    for a in range(score.size):
+        if room[a] > 0.0 and score[a] > -inf and (found < 0 or score[a] > score[found]):
+            found = a
+    return found if found >= 0 else arm

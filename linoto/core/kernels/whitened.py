@@ -23,7 +23,6 @@ from linoto.core.kernels.estimate import (
     noise_radius,
     whiten,
 )
-from linoto.core.kernels.explorers import unwhiten
 from linoto.core.kernels.layout import (
     CROSS,
     FACTOR,
@@ -45,6 +44,7 @@ from linoto.core.kernels.layout import (
     WORK,
     State,
 )
+from linoto.core.kernels.sampling import unwhiten
 
 
 @inner

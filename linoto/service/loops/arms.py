@@ -61,6 +61,10 @@ class LoopArms(ABC):
         """Whether its decisions may leave arms out that cannot be the best."""
         return False
 
+    def has_costly_propensities(self, agent: LoopAgent) -> bool:
+        """Whether a propensity looks at many arms where a decision would not."""
+        return False
+
     @abstractmethod
     def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent | None:
         """The agent of a snapshot; None where it has other arms."""

@@ -137,7 +137,8 @@ def propensity_of(
     if sure and not agent.gate.throws_coin and question.weights is None:
         return float(arm == served.arm)
     draws = agent.rule.needs_redraws and proposal is None
-    if draws and not loop.spec.redraws and served.mode == "explore" and not agent.gate.throws_coin:
+    costly = draws or (proposal is None and loop.arms.has_costly_propensities(agent))
+    if costly and not loop.spec.redraws and served.mode == "explore" and not agent.gate.throws_coin:
         return None  # as the agent says, which would look at every arm before
     known: dict[str, Any] = {"decided": served} if agent.gate.throws_coin else {}
     return agent.propensity(

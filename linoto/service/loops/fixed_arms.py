@@ -22,7 +22,7 @@ from linoto.core.one_hot import find_one_hot, one_hot, recognising
 from linoto.core.rails import ridge_of_reward
 from linoto.core.slices import slicing
 from linoto.core.snapshots import from_dict, resume
-from linoto.core.validation import as_generator
+from linoto.core.validation import MANY_ARMS, as_generator
 from linoto.core.whitening import whitening
 from linoto.service.errors import invalid
 from linoto.service.loops.arms import Added, LoopArms
@@ -84,8 +84,12 @@ class FixedArms(LoopArms):
     def keeps_lists(self, agent: LoopAgent) -> bool:
         """A propensity is asked of all arms, and so is a coin; an epoch of Doubling is kept as a whole."""
         rule = agent.rule
-        states_none = rule.deterministic or (rule.needs_redraws and not self.redraws)
+        costly = rule.needs_redraws or self.has_costly_propensities(agent)
+        states_none = rule.deterministic or (costly and not self.redraws)
         return isinstance(agent, Agent) and states_none and not agent.gate.throws_coin
+
+    def has_costly_propensities(self, agent: LoopAgent) -> bool:
+        return agent.rule.looks_at_all and agent.k >= MANY_ARMS
 
     def check_gate(self, agent: LoopAgent) -> None:
         if agent.gate.throws_coin and isinstance(agent, DoublingAgent):

@@ -26,7 +26,7 @@ from linoto import (
 from linoto.core import kernels
 from linoto.core.features.columns import ItemColumn
 from linoto.core.features.moments import rows_of
-from linoto.core.kernels import explorers
+from linoto.core.kernels import sampling
 from linoto.core.one_hot import recognising
 
 ITEMS = tuple(f"item {number}" for number in range(13))
@@ -162,7 +162,7 @@ def test_a_draw_has_the_covariance_of_the_estimate() -> None:
     visits = Visits(rounds=40)
     _, agent = played(started(LinTS(scale=0.5), visits, True), visits)
     d, order = agent.d, agent.driver.order  # type: ignore[attr-defined]
-    image, draw = np.empty((d, d)), from_python(explorers.unwhiten)
+    image, draw = np.empty((d, d)), from_python(sampling.unwhiten)
     state = agent.running.state
     for place, normals in enumerate(np.eye(d)):
         draw(state, state.square[kernels.FACTOR], normals, image[place], state.blocks)
