@@ -151,11 +151,12 @@ def decided_by(agent: Agent, rows: Rows, practice: Practice, rng: np.random.Gene
         )
     asking, asked = kind_of(rows, practice), deepcopy(agent)
     asking.check_practice()
+    asking.check_agent(agent)
     found = np.zeros((len(rows), rows.k))
     for row in range(len(rows)):
         asked.use_draws(rng)
         asked.use_coins(KeyedCoins(rng.bytes(KEY_BYTES)))
-        choice = asked.driver.peek(None, asked.driver.question(**asking.question(row)))
+        choice = asked.driver.peek(None, asked.driver.question(**asking.question_for(agent, row)))
         found[row, asking.place(choice)] = 1.0
     return found
 
