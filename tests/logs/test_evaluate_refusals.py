@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.logged_rows import ALL, TARGET, logged
 
-from linoto import LinUCB
+from linoto import LinUCB, read_log, read_rows
 from linoto.logs.evaluate import Interval, doubly_robust, evaluate, ips, replay, snips
 from linoto.logs.rows import Rows, split
 
@@ -167,3 +169,26 @@ def test_an_index_that_is_the_name_of_another_arm_is_refused() -> None:
         0,
         0,
     ]
+
+
+@pytest.mark.parametrize("target", [LinUCB(), "greedy"], ids=str)
+def test_a_warm_start_has_the_arms_and_the_features_of_the_rows(target: Any) -> None:
+    """The rewards of one arm were taken for those of another, and numbers of one scale for others."""
+    table = pd.DataFrame({"arm": [*"ab"] * 40, "y": [0, 1, 1, 0] * 20, "x": np.arange(80.0), "id": range(80)})
+    other = table.assign(arm=[*"bc"] * 40, x=3 * table["x"], id=range(80, 160))
+    named: dict[str, Any] = {"item": "arm", "reward": "y"}
+    rows, warm = (read_rows(some, **named, id="id") for some in (table, other))
+    with pytest.raises(
+        ValueError, match=r"warm_start must have the arms of the rows .*, got 'b' in the place"
+    ):
+        replay_or_all(rows, target, actions=np.eye(2), warm_start=warm)
+    scaled = [
+        read_rows(some, **named, id="id", recipe=read_log(some, **named, numeric=["x"]).recipe)
+        for some in (table, other.assign(arm=table["arm"]))
+    ]
+    with pytest.raises(ValueError, match="warm_start must be read with the recipe of the rows"):
+        replay_or_all(scaled[0], target, warm_start=scaled[1])
+
+
+def replay_or_all(rows: Rows, target: Any, **given: Any) -> None:
+    evaluate(replace(rows, propensities="uniform"), target, **given)
