@@ -17,7 +17,7 @@ from linoto.core.doubling import DoublingAgent
 from linoto.core.hints import nearest
 from linoto.core.learnt import LearntPolicy
 from linoto.core.names import check_index
-from linoto.core.validation import as_arm, as_floats
+from linoto.core.validation import as_arm, as_floats, is_number
 from linoto.logs.row_kinds import Practice, kind_of
 from linoto.logs.rows import Rows, check_others
 
@@ -114,6 +114,8 @@ def weights_of(answer: str | Mapping[str, float], rows: Rows) -> Floats:
         if known not in places:
             hint = nearest(known, places)
             raise ValueError(f"target must play one of the {rows.k} arms, got {name!r}{hint}")
+        if not (is_number(weight) or isinstance(weight, bool | np.bool_)):
+            raise ValueError(f"target must play arms with numbers as weights, got {weight!r} for {name!r}")
         weights[places[known]] += weight
     return weights
 

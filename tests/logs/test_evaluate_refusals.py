@@ -192,3 +192,22 @@ def test_a_warm_start_has_the_arms_and_the_features_of_the_rows(target: Any) -> 
 
 def replay_or_all(rows: Rows, target: Any, **given: Any) -> None:
     evaluate(replace(rows, propensities="uniform"), target, **given)
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "message"),
+    [
+        (
+            0,
+            {"interval": None},
+            r"interval must be a linoto\.Interval, such as Interval\(level=0\.9\), got None",
+        ),
+        (0, {"interval": (0, 1)}, r"interval must be a linoto\.Interval.*, got \(0, 1\)"),
+        (0, {"methods": 3}, "methods must be some of replay, ips, snips, dr in a list, got 3"),
+        ({"a": "x"}, {}, "target must play arms with numbers as weights, got 'x' for 'a'"),
+    ],
+)
+def test_what_an_evaluation_cannot_use_is_named(target: Any, given: Any, message: str) -> None:
+    """These were errors of NumPy, and of attributes that None has not."""
+    with pytest.raises(ValueError, match=message):
+        evaluate(replace(logged(200, seed=1), names=("a", "b", "c")), target, **given)
