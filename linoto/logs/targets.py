@@ -14,6 +14,7 @@ from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
 from linoto.core.coins import KEY_BYTES, KeyedCoins
 from linoto.core.doubling import DoublingAgent
+from linoto.core.guard import Guard
 from linoto.core.hints import nearest
 from linoto.core.learnt import LearntPolicy
 from linoto.core.names import check_index
@@ -46,6 +47,8 @@ def as_probabilities(
     """
     if is_policy(target):
         raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
+    if isinstance(target, Guard):
+        raise ValueError("target must decide by itself, got a Guard, which is asked about proposals")
     check_not_taught_by(rows, target)
     if isinstance(target, int | np.integer):
         arm = as_arm(target, rows.k, "target")

@@ -10,9 +10,12 @@ import pandas as pd
 import pytest
 from helpers.logged_rows import ALL, TARGET, logged
 
-from linoto import LinUCB, read_log, read_rows
+from linoto import Control, Guard, LinUCB, Offline, read_log, read_rows
 from linoto.logs.evaluate import Interval, doubly_robust, evaluate, ips, replay, snips
 from linoto.logs.rows import Rows, split
+
+LOG = Offline(pulls=[9, 9, 9], reward_sums=[3.0, 4.0, 5.0])
+GUARD = Guard(LOG, gate=Control(budget=9), reward_range=(0, 1), noise="bounded", rng=0)
 
 
 @pytest.mark.parametrize("method", ALL)
@@ -204,6 +207,7 @@ def replay_or_all(rows: Rows, target: Any, **given: Any) -> None:
         ),
         (0, {"interval": (0, 1)}, r"interval must be a linoto\.Interval.*, got \(0, 1\)"),
         (0, {"methods": 3}, "methods must be some of replay, ips, snips, dr in a list, got 3"),
+        (GUARD, {}, "decide by itself, got a Guard"),
         ({"a": "x"}, {}, "target must play arms with numbers as weights, got 'x' for 'a'"),
     ],
 )
