@@ -103,7 +103,11 @@ class MeansOfArms:
 
     def why_no_drift(self) -> str:
         """Why it cannot."""
-        return self.compared.why or why_untested(self.log.early, self.log.late)
+        log = self.log
+        for name, half in (("early", log.early), ("late", log.late)):
+            if log.offline.total > 1 and not half.total:
+                return f"no row is {name}, by {log.split}"
+        return self.compared.why or why_untested(log.early, log.late)
 
     def size_of_drift(self) -> float | None:
         """How far an arm's mean wanders in as many rounds as the log has; None: unknown."""

@@ -348,7 +348,7 @@ def table_row(row: dict[str, Any], result: Preview) -> dict[str, str]:
     from linoto.pages.preview import heading, no_better_cells, value_cells
     from linoto.worlds.outcomes import FEW
 
-    value, guaranteed, lost, _, gain, _, explored, first = value_cells(row)
+    value, guaranteed, lost, _, gain, _, explored, first = value_cells(row, result)
     others = no_better_cells(row, result)
     return {
         heading(result.parameter): value,

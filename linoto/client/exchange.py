@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ FIRST_PAUSE = 0.05  # seconds before the first repetition; doubled each time
 LONGEST_OF_OURS = 1.0  # seconds, where the service asks for nothing: a restart takes no longer
 LONGEST_PAUSE = 10.0  # seconds, even if the service asks for more: a caller is waiting
 RETRY_STATUSES = frozenset({429, 502, 503, 504})  # too many, or not now: of the service or a proxy
+NAMED_OBJECT = re.compile(r"^\w+\(host=[^)]*\): ")  # which connection failed: the sentence names its address
 
 
 @dataclass(frozen=True)
@@ -126,4 +128,5 @@ def may_pass_elsewhere(error: ConnectionError | ServiceError) -> bool:
 
 def no_answer(url: str, error: Exception) -> ConnectionError:
     """The error for an answer that did not come; whether the request was done is unknown."""
-    return ConnectionError(f"no answer from {url}: {str(error) or type(error).__name__}")
+    said = NAMED_OBJECT.sub("", str(error)) or type(error).__name__
+    return ConnectionError(f"no answer from {url}: {said}")

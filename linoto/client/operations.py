@@ -10,9 +10,9 @@ import inspect
 import json
 import secrets
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import wraps
+from functools import partial, wraps
 from math import isfinite, nan
 from pathlib import Path
 from typing import (
@@ -434,22 +434,54 @@ def policy_as_json(policy: Policy | Mapping[str, Any]) -> dict[str, Any]:
     return dict(policy) if isinstance(policy, Mapping) else to_dict(policy)
 
 
-def sums_as_json(log: Offline | Moments) -> dict[str, Any]:
+def sums_as_json(name: str, kind: str, log: Any) -> dict[str, Any]:
     """What is known of a log."""
+    if kind not in [known.__name__ for known in type(log).__mro__]:
+        raise ValueError(f"{name} must be a linoto.{kind}, such as log.{name}, got {type(log).__name__}")
     parts = {field.name: getattr(log, field.name) for field in fields(log)}
     lists = {name: part.tolist() if hasattr(part, "tolist") else part for name, part in parts.items()}
     return {name: part for name, part in lists.items() if part is not None}
 
 
+def rows_as_json(rows: Iterable[Any]) -> list[list[Any]]:
+    """What was played, and what it earned."""
+    pairs = [*rows]
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Collection) or len(pair) != 2:
+            raise ValueError(f"rows must be pairs of an arm and its reward, got {pair!r} in them")
+    return [[name, as_finite("reward", reward)] for name, reward in pairs]
+
+
+def recipe_as_json(recipe: Recipe | Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe, or what its `to_dict` wrote."""
+    if not isinstance(recipe, Mapping) and not hasattr(recipe, "to_dict"):
+        raise ValueError(f"recipe must be a linoto.Recipe, such as log.recipe, got {type(recipe).__name__}")
+    return dict(recipe) if isinstance(recipe, Mapping) else recipe.to_dict()
+
+
+def mapping_as_json(name: str, wanted: str, value: Any) -> dict[str, Any]:
+    """Values by names."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")
+    return dict(value)
+
+
+def practice_as_json(practice: str | Mapping[str, float]) -> Any:
+    """What is done today."""
+    if isinstance(practice, str):
+        return practice
+    return mapping_as_json("practice", "an arm, weights of arms by their names, or 'given'", practice)
+
+
 WRITTEN: dict[str, Callable[[Any], Any]] = {
     "policy": policy_as_json,
     "arms": arms_as_json,
-    "offline": sums_as_json,
-    "rows": lambda rows: [[name, as_finite("reward", reward)] for name, reward in rows],
-    "log": dict,
-    "recipe": lambda recipe: dict(recipe) if isinstance(recipe, Mapping) else recipe.to_dict(),
-    "moments": sums_as_json,
-    "practice": lambda practice: practice if isinstance(practice, str) else dict(practice),
+    "offline": partial(sums_as_json, "offline", "Offline"),
+    "rows": rows_as_json,
+    "log": partial(mapping_as_json, "log", "a file and its columns by name, as in {'file': 'june.csv'}"),
+    "recipe": recipe_as_json,
+    "moments": partial(sums_as_json, "moments", "Moments"),
+    "practice": practice_as_json,
 }
 """How parts of a loop are written as JSON, where they are something else."""
 

@@ -571,7 +571,7 @@ def check_range(confidence: Confidence, moments: Moments) -> None:
     if confidence.reward_range is None or moments.count == 0:
         return
     (low, high), mean = confidence.reward_range, moments.reference
-    give = 1e-9 * (1 + abs(low) + abs(high))
+    give = 2e-9 * (abs(low) + abs(high))
     if confidence.noise != "bounded":  # the mean may be off by its noise
         give = confidence.scale * sqrt(2 * log(2 / REFUTED) / moments.count)
     if not low - give <= mean <= high + give:

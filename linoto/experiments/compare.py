@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.codec import finite
 from linoto.core.composed import Composed
 from linoto.core.confidence import PAPER, Confidence
@@ -256,7 +257,10 @@ class Comparison:
             "median_regret": float(np.median([cell.regret[-1] for cell in cells])),
             "worst_regret": max(float(cell.regret[-1]) for cell in cells),
             "worst_offline_regret": max(cell.worst for cell in cells),
-            "promise": promise_kept(np.array([cell.promise_violation for cell in cells])),
+            "promise": promise_kept(
+                np.array([cell.promise_violation for cell in cells]),
+                np.array([max(cell.worst, cell.regret[-1]) for cell in cells]),
+            ),
             "explored": float(np.mean([cell.explored[-1] for cell in cells]) / setting.horizon),
             "seconds_per_round": self.seconds[setting.name, label],
             **self._metrics(setting, cells),
@@ -308,12 +312,16 @@ def shown_rounds(setting: Setting) -> tuple[int, ...]:
     return max(setting.horizon // 8, 1), max(setting.horizon // 2, 1), setting.horizon
 
 
-def promise_kept(violation: Any) -> dict[str, int] | None:
-    """In how many of how many runs a promise was kept; None where nothing is promised."""
-    promised = violation[~np.isnan(violation)]
-    if promised.size == 0:
+def promise_kept(violation: Floats, lost: Floats) -> dict[str, int] | None:
+    """In how many of how many runs a promise was kept; None where nothing is promised.
+
+    A billionth of what was lost in a run is rounding, whatever rewards are counted in.
+    """
+    promised = ~np.isnan(violation)
+    if not promised.any():
         return None
-    return {"kept": int((promised <= 1e-9).sum()), "runs": int(promised.size)}
+    kept = violation[promised] <= 1e-9 * lost[promised]
+    return {"kept": int(kept.sum()), "runs": int(kept.size)}
 
 
 def compare(

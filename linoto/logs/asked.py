@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -51,8 +51,11 @@ class AskedColumns:
             raise ValueError(f"curves must be True or False, got {self.curves!r}")
         check_choice("missing", self.missing, MISSING_NUMBERS)
         for name in ("numeric", "categories", "columns", "features"):
-            if isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} must be a list of columns, got the text {getattr(self, name)!r}")
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise ValueError(f"{name} must be a list of columns, got the text {value!r}")
+            if not isinstance(value, Iterable):
+                raise ValueError(f"{name} must be a list of columns, got {value!r}")
         if self.crosses is not None:
             object.__setattr__(self, "crosses", as_crosses(self.crosses))
 

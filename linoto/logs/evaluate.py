@@ -12,7 +12,7 @@ what the blocks before it teach.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -273,6 +273,10 @@ def evaluate(
     """
     if not isinstance(rows, Rows):
         raise ValueError(f"rows must be a linoto.Rows, as read_rows returns, got {type(rows).__name__}")
+    if not isinstance(interval, Interval):
+        raise ValueError(f"interval must be a linoto.Interval, such as Interval(level=0.9), got {interval!r}")
+    if methods is not None and (isinstance(methods, str) or not isinstance(methods, Collection)):
+        raise ValueError(f"methods must be some of {', '.join(METHODS)} in a list, got {methods!r}")
     for method in methods or ():
         check_choice("methods", method, METHODS)
     intervals = intervals_of(rows, interval, (*getattr(target, "guardrails", ()), *guardrails))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.diagonals import diagonal_of
 from linoto.core.features.moments import Moments
+from linoto.core.names import places_of
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Policy, starts_without_arms
 from linoto.core.validation import as_actions, as_arm
@@ -66,12 +68,38 @@ class RowsOfArms:
         return choice, self.place(choice)
 
     def place(self, choice: Any) -> int:
-        """Which arm that is."""
-        return as_arm(getattr(choice, "arm", choice), self.rows.k, "the arm of target")
+        """Which arm that is: by its name where both know names, which may have another order or number."""
+        name, places = getattr(choice, "name", None), self.places
+        if name is None or places is None:
+            return as_arm(getattr(choice, "arm", choice), self.rows.k, "the arm of target")
+        if name not in places:
+            raise ValueError(f"target must play one of the {self.rows.k} arms of the rows, got {name!r}")
+        return places[name]
+
+    @cached_property
+    def places(self) -> Mapping[str, int] | None:
+        """The arms of the rows by name."""
+        return None if self.rows.names is None else {name: at for at, name in enumerate(self.rows.names)}
+
+    def check_agent(self, agent: Agent) -> None:
+        """Refuse a running agent whose arms cannot be those of the rows."""
+        if (agent.names is None or self.places is None) and agent.k != self.rows.k:
+            raise ValueError(
+                f"target must have the {self.rows.k} arms of the rows, got an agent of {agent.k} whose names "
+                "are not known"
+            )
 
     def question(self, row: int) -> dict[str, Any]:
         """What a row asks."""
         return {} if self.rows.candidates is None else {"allowed": np.flatnonzero(self.rows.candidates[row])}
+
+    def question_for(self, agent: Agent, row: int) -> dict[str, Any]:
+        """The same for a running agent, which may have the arms in another order."""
+        asked = self.question(row)
+        if not asked or agent.names is None or self.rows.names is None:
+            return asked
+        names, known = [self.rows.names[arm] for arm in asked["allowed"]], places_of(agent.names)
+        return {"allowed": np.array([known[name] for name in names if name in known], dtype=np.int64)}
 
     def played(self, agent: Agent, row: int, choice: Any) -> Any:
         """The same for a row that is kept: what is to be told of it."""
@@ -106,6 +134,12 @@ class RowsInContexts(RowsOfArms):
     """Rows with contexts: an agent is asked in the context of each row."""
 
     varies = True
+
+    def check_agent(self, agent: Agent) -> None:
+        """Arms are told apart by name in each round."""
+
+    def question_for(self, agent: Agent, row: int) -> dict[str, Any]:
+        return self.question(row)
 
     def check_practice(self) -> None:
         for name in self.practice or ():

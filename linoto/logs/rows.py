@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -271,6 +272,23 @@ def check_disjoint(rows: Rows, warm_start: Rows | WarmStart | None) -> None:
         got = type(warm_start).__name__
         raise ValueError(f"warm_start must be Rows or a WarmStart, to say which rows built it, got {got}")
     check_others(rows, warm_start.fingerprint, "a warm start", "built the warm start")
+    if isinstance(warm_start, Rows):
+        check_same_arms(rows, warm_start)
+
+
+def check_same_arms(rows: Rows, warm_start: Rows) -> None:
+    """Refuse a warm start whose arms or features are others at the same places."""
+    known, names = warm_start.names, rows.names
+    if known is not None and names is not None and tuple(known) != tuple(names):
+        mine, other = next(pair for pair in zip_longest(names, known) if pair[0] != pair[1])
+        raise ValueError(
+            f"warm_start must have the arms of the rows in their order, got {other!r} in the place of "
+            f"{mine!r}: read both with one file of arms (arms=), or all rows at once, and split them"
+        )
+    if warm_start.recipe != rows.recipe:
+        raise ValueError(
+            "warm_start must be read with the recipe of the rows (recipe=log.recipe, of one log), got others"
+        )
 
 
 def check_others(rows: Rows, fingerprint: Fingerprint, what: str, did: str) -> None:

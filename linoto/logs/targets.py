@@ -14,10 +14,11 @@ from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
 from linoto.core.coins import KEY_BYTES, KeyedCoins
 from linoto.core.doubling import DoublingAgent
+from linoto.core.guard import Guard
 from linoto.core.hints import nearest
 from linoto.core.learnt import LearntPolicy
 from linoto.core.names import check_index
-from linoto.core.validation import as_arm, as_floats
+from linoto.core.validation import as_arm, as_floats, is_number
 from linoto.logs.row_kinds import Practice, kind_of
 from linoto.logs.rows import Rows, check_others
 
@@ -46,6 +47,8 @@ def as_probabilities(
     """
     if is_policy(target):
         raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
+    if isinstance(target, Guard):
+        raise ValueError("target must decide by itself, got a Guard, which is asked about proposals")
     check_not_taught_by(rows, target)
     if isinstance(target, int | np.integer):
         arm = as_arm(target, rows.k, "target")
@@ -114,6 +117,8 @@ def weights_of(answer: str | Mapping[str, float], rows: Rows) -> Floats:
         if known not in places:
             hint = nearest(known, places)
             raise ValueError(f"target must play one of the {rows.k} arms, got {name!r}{hint}")
+        if not (is_number(weight) or isinstance(weight, bool | np.bool_)):
+            raise ValueError(f"target must play arms with numbers as weights, got {weight!r} for {name!r}")
         weights[places[known]] += weight
     return weights
 
@@ -151,11 +156,12 @@ def decided_by(agent: Agent, rows: Rows, practice: Practice, rng: np.random.Gene
         )
     asking, asked = kind_of(rows, practice), deepcopy(agent)
     asking.check_practice()
+    asking.check_agent(agent)
     found = np.zeros((len(rows), rows.k))
     for row in range(len(rows)):
         asked.use_draws(rng)
         asked.use_coins(KeyedCoins(rng.bytes(KEY_BYTES)))
-        choice = asked.driver.peek(None, asked.driver.question(**asking.question(row)))
+        choice = asked.driver.peek(None, asked.driver.question(**asking.question_for(agent, row)))
         found[row, asking.place(choice)] = 1.0
     return found
 

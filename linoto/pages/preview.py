@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,7 @@ def findings(
 ) -> dict[str, Any]:
     """What both templates speak of."""
     losses = [point.certificate.loss(preview.horizon) for point in preview.points]
-    least_useful = preview.least_useful()
+    least_useful, nothing = preview.least_useful(), preview.nothing
     return {
         "preview": preview,
         "limit": limit,
@@ -188,14 +189,16 @@ def findings(
         "no_better": preview.beside(chosen_point(preview, limit)),
         "heading": heading(preview.parameter),
         "noun": "value of alpha" if preview.parameter == "alpha" else heading(preview.parameter),
-        "total": lambda value: f"{amount(value)}\u00a0{unit}",
-        "amount": amount,
+        "total": lambda value: f"{amount(value, nothing)}\u00a0{unit}",
+        "amount": partial(amount, nothing=nothing),
+        "times": amount,
+        "nothing": nothing,
         "exact": value_text,
         "few": preview.worlds < FEW,
         "says_less": kind_of(preview) in SAYS_LESS,
         "most": max(preview.points, key=lambda point: point.mean_gain),
         "inf": inf,
-        "signed": signed,
+        "signed": partial(signed, nothing=nothing),
         "percent": percent,
     }
 
@@ -240,11 +243,11 @@ def heading_with_unit(preview: Preview, unit: str) -> str:
     return f"{heading(preview.parameter)}, in {unit}{' per round' if preview.parameter == 'epsilon' else ''}"
 
 
-def amount(value: float) -> str:
-    """A sum of rewards, to the precision a person wants."""
+def amount(value: float, nothing: float = 0.0) -> str:
+    """A sum of rewards, to the precision a person wants; 0 where it is what rounding left of nothing."""
     size = abs(value)
-    if size < 1e-9:
-        return "0"  # what rounding left of nothing
+    if size <= nothing:
+        return "0"
     if size >= 10:
         return f"{value:,.0f}"
     return f"{Decimal(f'{value:.2g}'):f}"  # 0.00008, not 8e-05
@@ -255,9 +258,9 @@ def value_text(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else hints.amount(value)
 
 
-def signed(value: float) -> str:
+def signed(value: float, nothing: float = 0.0) -> str:
     """The same with a sign, so that a gain and a loss cannot be mixed up."""
-    text = amount(value)
+    text = amount(value, nothing)
     return text if text == "0" or value < 0 else f"+{text}"
 
 
@@ -266,17 +269,17 @@ def percent(share: float) -> str:
     return f"{100 * share:,.0f}\u00a0%" if share >= 0.01 else f"{100 * share:.1g}\u00a0%"
 
 
-def value_cells(row: dict[str, Any]) -> list[str]:
+def value_cells(row: dict[str, Any], preview: Preview) -> list[str]:
     """What a value of the parameter brings, for people."""
-    guaranteed, first = row["guaranteed_loss"], row["first_explored"]
+    guaranteed, first, nothing = row["guaranteed_loss"], row["first_explored"], preview.nothing
     never = f" (never in {row['never_explored']:.0%})" if row["never_explored"] else ""
     return [
         value_text(row["knob"]),
         "no promise" if guaranteed is None else amount(guaranteed),
-        amount(row["shortfall_90"]),
-        amount(row["shortfall_max"]),
-        signed(row["gain_mean"]),
-        f"{signed(row['gain_10'])} to {signed(row['gain_90'])}",
+        amount(row["shortfall_90"], nothing),
+        amount(row["shortfall_max"], nothing),
+        signed(row["gain_mean"], nothing),
+        f"{signed(row['gain_10'], nothing)} to {signed(row['gain_90'], nothing)}",
         f"{row['explored']:.0%}",
         "never" if first is None else f"{first:,.0f}{never}",
     ]
@@ -290,7 +293,8 @@ def no_better_cells(row: dict[str, Any], preview: Preview) -> list[str]:
     lost, gain = row["no_better_worst_loss_90"], row["no_better_gain_mean"]
     if lost is None or gain is None:
         return []
-    return [signed(gain)] if preview.covers_both else [amount(lost), signed(gain)]
+    gained = signed(gain, preview.nothing)
+    return [gained] if preview.covers_both else [amount(lost, preview.nothing), gained]
 
 
 def write_preview(
@@ -322,10 +326,11 @@ def write_preview(
         answers=answers(preview, limit, unit, audited),
         values=[
             (
-                [*value_cells(row)[:6], *no_better_cells(row, preview), *value_cells(row)[6:]],
+                [*cells[:6], *no_better_cells(row, preview), *cells[6:]],
                 mark(point, found),
             )
             for point, row in zip(preview.points, preview.table(), strict=True)
+            for cells in [value_cells(row, preview)]
         ],
         metrics=metric_tables(preview),
         trust=trust_text(preview),
@@ -351,22 +356,22 @@ def metric_tables(preview: Preview) -> list[tuple[str, str, list[dict[str, str]]
         text = rail.text(against) if rail.name in promised else "nothing is promised of it"
         if (least := certificate.never_opens.get(rail.name)) is not None:
             text = f"{text}; {spent_text(least, 'rate')}"
-        rows = [metric_row(row, preview) for row in preview.metric_table(rail.name)]
+        rows = [metric_row(row, preview, metric.nothing) for row in preview.metric_table(rail.name)]
         found.append((rail.name, f"{better if rail.lower_is_better else 'higher is better'}; {text}", rows))
     return found
 
 
-def metric_row(row: dict[str, Any], preview: Preview) -> dict[str, str]:
+def metric_row(row: dict[str, Any], preview: Preview, nothing: float) -> dict[str, str]:
     """What one value of the parameter does to a metric, for people: with guardrails, and without any."""
     reward = next(point.mean_gain for point in preview.points if point.value == row["knob"])
     both: dict[str, tuple[str, Callable[[Any], str]]] = {
         "9 worlds of 10" if preview.worlds >= FEW else "worst world": (
             "worst_loss_90" if preview.worlds >= FEW else "worst_loss_max",
-            amount,
+            partial(amount, nothing=nothing),
         ),
-        "mean gain": ("gain_mean", signed),
+        "mean gain": ("gain_mean", partial(signed, nothing=nothing)),
         f"of {preview.worlds} lost more": ("broken_in", str),
-        "reward": ("reward_gain_mean", signed),
+        "reward": ("reward_gain_mean", partial(signed, nothing=preview.nothing)),
     }
     found, with_both = {**row, "reward_gain_mean": reward}, "unguarded_gain_mean" in row
     return {
@@ -406,8 +411,8 @@ def gate_row(row: dict[str, Any], gates: GatePreview) -> dict[str, str]:
         "promised to lose at most": "no promise" if row["promised"] is None else amount(row["promised"]),
         "worlds that lost more, standing still": f"{row['broken_still']} of {gates.worlds}",
         "worlds that lost more, moving": f"{row['broken_moving']} of {gates.worlds}",
-        "mean gain, standing still": signed(row["gain_mean_still"]),
-        "mean gain, moving": signed(row["gain_mean_moving"]),
+        "mean gain, standing still": signed(row["gain_mean_still"], gates.nothing),
+        "mean gain, moving": signed(row["gain_mean_moving"], gates.nothing),
         "control rounds, moving": percent(row["control_moving"]) if row["control_moving"] else "none",
     }
 
@@ -420,7 +425,8 @@ def gate_answer(gates: GatePreview, unit: str) -> str:
         if outcome.still.certificate.holds
     ]
     if gates.price is not None:
-        difference = f"{amount(abs(gates.price))}\u00a0{unit} {'less' if gates.price >= 0 else 'more'}"
+        size = amount(abs(gates.price), gates.nothing)
+        difference = f"{size}\u00a0{unit} {'less' if gates.price >= 0 else 'more'}"
         found.append(
             f"Where nothing moves, Control gains {difference} than the log's gate: the price of control."
         )
@@ -458,7 +464,10 @@ def arm_tables(preview: Preview, offline: Offline, names: Sequence[str]) -> dict
     most = [arm for arm in np.argsort(-pulls, kind="stable")[:SHOWN] if pulls[arm]]
     best = Counter(preview.best.tolist()).most_common(SHOWN)
     return {
-        "tried": [(names[arm], f"{pulls[arm]:,}", amount(float(sums[arm] / pulls[arm]))) for arm in most],
+        "tried": [
+            (names[arm], f"{pulls[arm]:,}", amount(float(sums[arm] / pulls[arm]), preview.nothing))
+            for arm in most
+        ],
         "winners": [(names[arm], f"{count / preview.worlds:.0%}", f"{pulls[arm]:,}") for arm, count in best],
         "untried": f"{(pulls[preview.best] == 0).mean():.0%}",
     }

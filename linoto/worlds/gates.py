@@ -75,6 +75,11 @@ class GatePreview:
         return next((outcome for outcome in self.outcomes if outcome.gate == gate), None)
 
     @property
+    def nothing(self) -> float:
+        """What rounding leaves of no gain, in the units of these rewards."""
+        return max(point.nothing for outcome in self.outcomes for point in (outcome.still, outcome.moving))
+
+    @property
     def price(self) -> float | None:
         """What Control gains less than the log's gate where nothing moves, on average over worlds."""
         log, control = self.of(OF_LOG), self.of(CONTROL)

@@ -45,7 +45,12 @@ class MetricPoint(NamedTuple):
 
     def broken_in(self, horizon: int) -> int:
         """In how many worlds more was lost than promised, in any round."""
-        return int((self.excess > NOTHING * (self.guardrail.width + self.guardrail.loss(horizon))).sum())
+        return int((self.excess > self.nothing + NOTHING * self.guardrail.loss(horizon)).sum())
+
+    @property
+    def nothing(self) -> float:
+        """What rounding leaves of no loss, in the units of these values."""
+        return NOTHING * self.guardrail.width
 
     def row(self, horizon: int) -> dict[str, float | None]:
         """What may be lost, and what was; gains and losses as the guardrail turns them."""
@@ -79,11 +84,16 @@ class GridPoint:
         return -float(self.final_loss.mean())
 
     @property
-    def nothing(self) -> float:
-        """What rounding leaves of no gain, in the units of these rewards."""
+    def scale(self) -> float:
+        """What one round, or all that was lost, can be worth, in the units of these rewards."""
         low, high = self.certificate.reward_range
         width = high - low if isfinite(high - low) else 0.0
-        return NOTHING * max(width, float(self.regret.max()), float(self.worst_loss.max()))
+        return max(width, float(self.regret.max()), float(self.worst_loss.max()))
+
+    @property
+    def nothing(self) -> float:
+        """What rounding leaves of no gain, in the units of these rewards."""
+        return NOTHING * self.scale
 
     @property
     def chance(self) -> float:

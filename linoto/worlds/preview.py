@@ -134,6 +134,11 @@ class Preview:
         return max(self.event, WORTH * self.size)
 
     @property
+    def nothing(self) -> float:
+        """What rounding leaves of no gain, in the units of these rewards."""
+        return max(point.nothing for point in self.points)
+
+    @property
     def size(self) -> float:
         """The rewards, or the costs, of as many rounds of the log; 0 where they may be either."""
         return 0.0 if isnan(self.earned) else abs(self.earned)

@@ -215,3 +215,15 @@ def test_holm_never_calls_more_than_bonferroni_would_miss() -> None:
     adjusted = holm(p)
     assert (adjusted >= p).all() and (adjusted <= np.minimum(4 * p, 1)).all()
     assert adjusted[0] == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize("context", [{}, {"numeric": ["age"]}], ids=["arms", "contexts"])
+def test_a_log_of_one_moment_says_why_it_has_no_halves(context: Any) -> None:
+    """It said that no arm was pulled in both halves, or that contexts hide what changed."""
+    rng = np.random.default_rng(0)
+    table = {"item": np.arange(300) % 3, "reward": rng.integers(2, size=300), "age": rng.normal(size=300)}
+    frame = pd.DataFrame({**table, "day": "2024-06-01"})
+    for time, why in ((None, None), ("day", "no row is early, by day before 2024-06-01 00:00:00 UTC")):
+        audit = audit_log(read_log(frame, item="item", reward="reward", time=time, **context))
+        told = [text for name, text in audit.facts() if name == "steady?"]
+        assert (told == [f"cannot tell: {why}"]) == (why is not None)

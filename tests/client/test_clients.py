@@ -459,6 +459,24 @@ def test_a_saved_log_stands_alone(client: AnyClient) -> None:
         client.create("x", saved="stats.npz", policy=linoto.Gated(), default_reward=0.0)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"offline": {"pulls": [1]}}, r"offline must be a linoto\.Offline, such as log\.offline, got dict"),
+        ({"moments": LOG}, r"moments must be a linoto\.Moments, such as log\.moments, got Offline"),
+        ({"recipe": 3}, r"recipe must be a linoto\.Recipe, such as log\.recipe, got int"),
+        ({"practice": ["old"]}, r"practice must be an arm, weights of arms by their names.*, got \['old'\]"),
+        ({"log": "june.csv"}, r"log must be a file and its columns by name.*, got 'june\.csv'"),
+        ({"rows": [("old",)]}, r"rows must be pairs of an arm and its reward, got \('old',\) in them"),
+        ({"rows": "ab"}, r"rows must be pairs of an arm and its reward, got 'a' in them"),
+    ],
+)
+def test_parts_of_a_loop_of_another_kind_are_refused_by_name(given: Any, message: str) -> None:
+    """Nothing is asked of a service: "must be called with a dataclass type or instance" was the answer."""
+    with Client("http://127.0.0.1:1") as client, pytest.raises(ValueError, match=message):
+        client.create("x", policy=linoto.Gated(), default_reward=0.0, **given)
+
+
 def test_a_noise_that_the_log_contradicts_is_refused_by_the_service(client: AnyClient) -> None:
     small = linoto.Gated(confidence=linoto.Confidence(noise=0.01, bound=2.0))
     with pytest.raises(ServiceError, match=r"policy: noise must be at least \S+ for this log, got 0\.01"):

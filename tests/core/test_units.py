@@ -167,6 +167,24 @@ def test_a_budget_as_wide_as_the_range_opens_though_the_width_is_rounded(limits:
         Guard(log, gate=Control(budget=0.99 * budget), reward_range=limits, noise="bounded", rng=0)
 
 
+# -- a log beyond its range
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-12, 1e12])
+def test_a_log_beyond_its_range_is_refused_in_any_unit(unit: float) -> None:
+    """Of 1e-12, rewards of five times the range were taken, and a Control gate promised something."""
+    log = Offline(pulls=[50, 50], reward_sums=[250 * unit, 25 * unit])
+    rewards = linoto.Confidence(noise="bounded", reward_range=(0.0, unit), bound=10 * unit)
+    for gate in (linoto.Tolerance(budget=20 * unit), Control(budget=20 * unit)):
+        with pytest.raises(ValueError, match="offline must have rewards in reward_range"):
+            Gated(gate=gate, confidence=rewards).start(np.eye(2), log, rng=np.random.default_rng(0))
+    rounds = linoto.Moments.of_arms(np.eye(2), log)
+    with pytest.raises(ValueError, match="offline must have rewards in reward_range"):
+        Gated(gate=Control(budget=20 * unit), confidence=rewards).start(
+            rounds, features=linoto.OwnFeatures(items=("a", "b"), width=1), rng=np.random.default_rng(0)
+        )
+
+
 # -- in words
 
 

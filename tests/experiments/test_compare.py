@@ -98,7 +98,10 @@ def test_a_league_has_the_numbers_of_the_results(found) -> None:  # type: ignore
 
 
 def test_a_broken_promise_is_counted_and_named() -> None:
-    counted = promise_kept(np.array([-1.0, 0.0, 3.0, np.nan]))
+    for unit in (1.0, 1e-12, 1e12):  # 3e-12 was below a billionth, and 1e-3 of 4e12 above it
+        broken = unit * np.array([-1.0, 0.0, 1e-15, 3.0, np.nan])
+        assert promise_kept(broken, unit * np.full(5, 4.0)) == {"kept": 3, "runs": 4}
+    counted = promise_kept(np.array([-1.0, 0.0, 3.0, np.nan]), np.ones(4))
     assert counted == {"kept": 2, "runs": 3}
     assert kept(counted) == "broken in 1 of 3 runs" and kept({"kept": 3, "runs": 3}) == "kept"
 

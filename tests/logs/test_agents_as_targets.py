@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from linoto import (
     Doubling,
     Gated,
     LinTS,
+    LinUCB,
     Log,
     Offline,
     Random,
@@ -86,6 +88,25 @@ def test_what_it_plays_without_contexts_is_its_own_log() -> None:
     agent = COIN.start(np.eye(3), LOG, rng=0)
     with pytest.raises(ValueError, match="practice must be None for rows without contexts"):
         evaluate(rows(), agent, practice={"A": 1.0})
+
+
+def test_an_agent_with_other_arms_is_judged_by_their_names() -> None:
+    """Of a log without its first arm, the index of another one was taken for it."""
+    played = {"arm": np.repeat([*ITEMS], 200), "r": np.repeat([0.2, 0.3, 0.4], 200)}
+    some = {name: values[played["arm"] != "A"] for name, values in played.items()}
+    first, fewer = (read_log(pa.table(table), item="arm", reward="r") for table in (played, some))
+    offered = np.ones((ROWS, 3), dtype=bool)
+    offered[::2, 2] = rows().arms[::2] == 2
+    for given in (rows(), rows(candidates=offered)):
+        agents = [LinUCB().start(log, rng=0) for log in (first, fewer)]
+        wanted, found = (as_probabilities(agent, given, "a test") for agent in agents)
+        np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ValueError, match="target must play one of the 2 arms of the rows, got 'C'"):
+        kept = rows().take(rows().arms < 2)
+        evaluate(replace(kept, k=2, names=ITEMS[:2]), agents[0])
+    unnamed = LinUCB().start(np.eye(2), Offline(pulls=[3, 3], reward_sums=[1.0, 1.0]), rng=0)
+    with pytest.raises(ValueError, match="target must have the 3 arms of the rows, got an agent of 2 whose"):
+        evaluate(rows(), unnamed)
 
 
 def test_an_agent_whose_round_is_decided_is_refused() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.logged_rows import ALL, TARGET, logged
 
-from linoto import LinUCB
+from linoto import Control, Guard, LinUCB, Offline, read_log, read_rows
 from linoto.logs.evaluate import Interval, doubly_robust, evaluate, ips, replay, snips
 from linoto.logs.rows import Rows, split
+
+LOG = Offline(pulls=[9, 9, 9], reward_sums=[3.0, 4.0, 5.0])
+GUARD = Guard(LOG, gate=Control(budget=9), reward_range=(0, 1), noise="bounded", rng=0)
 
 
 @pytest.mark.parametrize("method", ALL)
@@ -167,3 +172,46 @@ def test_an_index_that_is_the_name_of_another_arm_is_refused() -> None:
         0,
         0,
     ]
+
+
+@pytest.mark.parametrize("target", [LinUCB(), "greedy"], ids=str)
+def test_a_warm_start_has_the_arms_and_the_features_of_the_rows(target: Any) -> None:
+    """The rewards of one arm were taken for those of another, and numbers of one scale for others."""
+    table = pd.DataFrame({"arm": [*"ab"] * 40, "y": [0, 1, 1, 0] * 20, "x": np.arange(80.0), "id": range(80)})
+    other = table.assign(arm=[*"bc"] * 40, x=3 * table["x"], id=range(80, 160))
+    named: dict[str, Any] = {"item": "arm", "reward": "y"}
+    rows, warm = (read_rows(some, **named, id="id") for some in (table, other))
+    with pytest.raises(
+        ValueError, match=r"warm_start must have the arms of the rows .*, got 'b' in the place"
+    ):
+        replay_or_all(rows, target, actions=np.eye(2), warm_start=warm)
+    scaled = [
+        read_rows(some, **named, id="id", recipe=read_log(some, **named, numeric=["x"]).recipe)
+        for some in (table, other.assign(arm=table["arm"]))
+    ]
+    with pytest.raises(ValueError, match="warm_start must be read with the recipe of the rows"):
+        replay_or_all(scaled[0], target, warm_start=scaled[1])
+
+
+def replay_or_all(rows: Rows, target: Any, **given: Any) -> None:
+    evaluate(replace(rows, propensities="uniform"), target, **given)
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "message"),
+    [
+        (
+            0,
+            {"interval": None},
+            r"interval must be a linoto\.Interval, such as Interval\(level=0\.9\), got None",
+        ),
+        (0, {"interval": (0, 1)}, r"interval must be a linoto\.Interval.*, got \(0, 1\)"),
+        (0, {"methods": 3}, "methods must be some of replay, ips, snips, dr in a list, got 3"),
+        (GUARD, {}, "decide by itself, got a Guard"),
+        ({"a": "x"}, {}, "target must play arms with numbers as weights, got 'x' for 'a'"),
+    ],
+)
+def test_what_an_evaluation_cannot_use_is_named(target: Any, given: Any, message: str) -> None:
+    """These were errors of NumPy, and of attributes that None has not."""
+    with pytest.raises(ValueError, match=message):
+        evaluate(replace(logged(200, seed=1), names=("a", "b", "c")), target, **given)

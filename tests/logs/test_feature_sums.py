@@ -325,6 +325,8 @@ def test_some_rows_and_other_notations(tmp_path: Path) -> None:
     [
         ({"numeric": ["agee"]}, "numeric 'agee' must be a column of the DataFrame, which has none"),
         ({"numeric": "age"}, "numeric must be a list of columns, got the text 'age'"),
+        ({"numeric": None}, "numeric must be a list of columns, got None"),
+        ({"categories": 3}, "categories must be a list of columns, got 3"),
         ({"numeric": ["age", "click"]}, "'click' must have one meaning, got reward and numeric 'click'"),
         ({"categories": ["age"]}, "'age' must have one meaning"),
         ({"min_count": 0}, "min_count must be a whole number >= 1"),

@@ -204,7 +204,7 @@ def test_a_gate_without_a_theorem_is_not_dressed_up() -> None:
     assert todo.startswith("Do not deploy this: nothing is guaranteed")
     assert first.startswith("With a tolerance of 0.1\u00a0units of reward per round, nothing is guaranteed")
     assert answers(shown, 5.0)[1][1].startswith("Nothing is guaranteed here")
-    assert value_cells(shown.table()[0])[1] == "no promise"
+    assert value_cells(shown.table()[0], shown)[1] == "no promise"
 
 
 def test_a_policy_that_never_explores_has_a_page_too(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_there_is_no_tolerance_for_what_is_lost_once() -> None:
 
 
 def test_amounts_are_what_a_person_wants_to_read() -> None:
-    assert [amount(v) for v in (12345.6, 85.0, 2.04, 1.0, 0.123, 0.0, -0.0, -1e-17, -7.77)] == [
+    assert [amount(v, 1e-9) for v in (12345.6, 85.0, 2.04, 1.0, 0.123, 0.0, -0.0, -1e-17, -7.77)] == [
         "12,346",
         "85",
         "2",
@@ -537,3 +537,32 @@ def kind_of_line(problems: str, worlds: str) -> str:
         "`random`": "the logged arms were drawn at random",
     }
     return kinds[worlds]
+
+
+# -- units
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e9])
+def test_a_page_says_the_same_in_other_units(unit: float) -> None:
+    """Amounts below 1e-9 were written as 0, and the page said that no arm earns more than the log."""
+
+    def in_units(unit: float) -> linoto.Preview:
+        confidence = linoto.Confidence(noise="bounded", reward_range=(0.0, unit), bound=2 * unit)
+        policy = linoto.Gated(gate=linoto.Tolerance(budget=8 * unit), confidence=confidence)
+        sums = unit * np.array([90.0, 60.0, 10.0])
+        log = linoto.Offline(pulls=[200, 100, 40], reward_sums=sums, reward_squares=unit * sums)
+        grid = [2 * unit, 8 * unit, 30 * unit]
+        return linoto.preview(np.eye(3), log, policy=policy, grid=grid, horizon=300, worlds=12)
+
+    def numbers(cell: str) -> list[float]:
+        found = re.findall(r"[-+]?[\d.,]*\d(?:e-\d+)?(?!%)", cell)
+        return [float(number.replace(",", "")) for number in found]
+
+    plain, other = in_units(1.0), in_units(unit)
+    for row, wanted in zip(other.table(), plain.table(), strict=True):
+        for cell, text in list(zip(value_cells(row, other), value_cells(wanted, plain), strict=True))[:6]:
+            assert numbers(cell) == pytest.approx([unit * number for number in numbers(text)], rel=0.06)
+    first, second = answers(other)[0][1], answers(plain)[0][1]
+    assert re.sub(r"[\d.,+-]+(e-\d+)?", "#", first) == re.sub(r"[\d.,+-]+(e-\d+)?", "#", second)
+    drawn: Any = draw_all(other, None, "euros")["largest shortfall seen and guaranteed"].axes[0].yaxis
+    assert drawn.get_transform().linthresh == pytest.approx(unit)  # what one round can lose

@@ -292,7 +292,7 @@ def check_logged_range(confidence: Confidence, offline: Offline) -> None:
     if confidence.reward_range is None:
         return
     low, high = confidence.reward_range
-    give = 1e-9 * (1 + abs(low) + abs(high)) * offline.pulls
+    give = 2e-9 * (abs(low) + abs(high)) * offline.pulls
     if confidence.noise != "bounded":  # each mean may be off by its noise
         level = 2 * ln(2 * offline.pulls.size / SURELY)
         give = confidence.scale * np.sqrt(level * offline.pulls)

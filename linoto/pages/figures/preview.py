@@ -129,12 +129,18 @@ def draw_losses(preview: Preview, limit: float | None, unit: str) -> Figure:
         axes.plot(guaranteed, color=COLOURS["LinOtO"], marker="s", markersize=4, label="guaranteed")
     if limit is not None:
         axes.axhline(limit, **BLACK, linestyle="--", label="your limit")
-    axes.set_yscale("symlog", linthresh=1)
+    axes.set_yscale("symlog", linthresh=most_of_a_round(preview))
     axes.set_ylim(0, 2 * axes.get_ylim()[1])  # the highest point is not cut
     plain_numbers(axes)
     axes.set_xlabel(parameter_name(preview, unit))
     axes.set_ylabel(f"largest shortfall below {preview.baseline}\n({unit})")
     return with_legend(figure)
+
+
+def most_of_a_round(preview: Preview) -> float:
+    """The most that one round can lose, below which losses are drawn to scale; 1 where that has no end."""
+    low, high = preview.points[0].certificate.reward_range
+    return high - low if 0.0 < high - low < np.inf else 1.0
 
 
 @styled()
@@ -175,7 +181,7 @@ def draw_gates(gates: GatePreview, unit: str) -> Figure:
     for label, look in (("standing still", "none"), ("moving", "#555555")):
         axes.plot([], [], "o", color="#555555", markerfacecolor=look, markersize=4, label=label)
     axes.axhline(limit, **BLACK, linestyle="--", label="limit")
-    axes.set_yscale("symlog", linthresh=max(limit / 10, 1e-9))
+    axes.set_yscale("symlog", linthresh=limit / 10 if limit else 1.0)
     axes.set_ylim(0, 1.5 * axes.get_ylim()[1])  # the highest point is not cut
     plain_numbers(axes)
     axes.set_xticks(range(len(gates.outcomes)), [outcome.gate for outcome in gates.outcomes])

@@ -170,6 +170,10 @@ class LoopArms(ABC):
         """The mean reward of the log, which all rounds are compared with; None: every round has its own."""
         return None
 
+    def log_interval(self, agent: LoopAgent, certificate: Certificate) -> tuple[float, float]:
+        """Where that lies, with the confidence of the promise."""
+        return certificate.reference_interval
+
     def first_centre(self, agent: LoopAgent, reference: float | None) -> float | None:
         """About what a decision earns before any reward has come; None without a log."""
         return reference

@@ -13,7 +13,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
-from linoto.core.certificates import LOG, PRACTICE, Certificate
+from linoto.core.certificates import LOG, PRACTICE, Certificate, mean_interval
 from linoto.core.confidence import why_noise_refuted
 from linoto.core.doubling import DoublingAgent
 from linoto.core.false_bounds import at_any_ridge
@@ -167,6 +167,13 @@ class FixedArms(LoopArms):
     def log_mean(self, agent: LoopAgent) -> float | None:
         log = agent.offline
         return None if log.total == 0 else log.reference
+
+    def log_interval(self, agent: LoopAgent, certificate: Certificate) -> tuple[float, float]:
+        if certificate.against == LOG or agent.offline.total == 0:
+            return certificate.reference_interval
+        log = agent.offline.totals
+        sums = log.reward_sum, log.count, log.reward_squares
+        return mean_interval(*sums, agent.confidence, certificate.reward_range)
 
     def counts_control(self, agent: LoopAgent) -> bool:
         return agent.counts_control

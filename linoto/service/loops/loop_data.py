@@ -6,6 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -104,6 +105,11 @@ class LoopData:
         """The mean reward of the log, or of what is left of it as practice."""
         later = self.state.references
         return later[-1].mean if later else self.log_mean
+
+    @cached_property
+    def log_interval(self) -> tuple[float, float]:
+        """Where the mean of the log lies: also where the promise compares with practice, and needs none."""
+        return self.arms.log_interval(self.agent, self.first_certificate)
 
     @property
     def first_centre(self) -> float | None:

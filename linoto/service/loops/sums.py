@@ -47,7 +47,7 @@ def gain_between(loop: Loop, plays: int, unknown: int, known: float) -> tuple[fl
     By the two ends of the interval of the log's mean, where an unknown reward counts as the worst and as the
     best; as the log's average where rewards have no range.
     """
-    (low, high), scale, later = loop.watch.reference, loop.watch.scale, loop.state.references
+    (low, high), scale, later = loop.log_interval, loop.watch.scale, loop.state.references
     expected, _ = expected_and_least(loop, plays)
     average = (expected or 0.0) / max(plays, 1)
     ends: tuple[tuple[float, Part, float], ...] = ((high, "high", scale.low), (low, "low", scale.high))
