@@ -14,7 +14,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision, check_reward
-from linoto.core.drivers.driver import Brought, Driver
+from linoto.core.drivers.driver import Driver
 from linoto.core.drivers.questions import Features
 from linoto.core.explorers import Rule
 from linoto.core.features.moments import Moments
@@ -135,7 +135,7 @@ class Agent:
         """
         if actions is practice is names is context is None:  # arms that stay the same: in a fifth of the time
             return self.driver.answer(None, self.driver.question(allowed), safe)
-        asked = self.driver.as_question(allowed, Brought(actions, practice, names, context))
+        asked = self.driver.as_question(allowed, actions, practice, names, context)
         return self.driver.answer(None, asked, safe)
 
     def decide_many(

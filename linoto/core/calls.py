@@ -83,10 +83,11 @@ class RoundCalls:
         key = (kind_of(params), kind_of(state[1:]), self.coin, self.shift)
         if key not in ENTRIES:
             parts, one, seen = (self.coin, self.shift), np.zeros(1), state._replace(actions=np.zeros((1, 1)))
+            told = False, 0.0, 0.0, True
             ENTRIES[key] = (
                 entry_of(kernels.context_decide, params, seen, np.zeros((1, 1)), one, 1, -1, *parts),
                 entry_of(kernels.context_commit, params, seen, one, one, False, self.coin),
-                entry_of(kernels.context_observe, params, seen, one, 0.0, 0.0, *parts),
+                entry_of(kernels.context_observe, params, seen, one, one, 0, 0, *told, *parts),
             )
         self._decide, self._commit, self._observe = ENTRIES[key]
         self.known = state.square
@@ -111,7 +112,28 @@ class RoundCalls:
         """Count a reward."""
         if state.square is not self.known:
             self.look_at(params, state)
-        self._observe(params, state, action, value, error, self.coin, self.shift)
+        told = False, value, error, True
+        self._observe(params, state, action, action, -1, -1, *told, self.coin, self.shift)
+
+    def take(
+        self,
+        params: Records,
+        state: State,
+        action: Floats,
+        practice: Floats,
+        arm: int,
+        compared: int,
+        by_practice: bool,
+        value: float,
+    ) -> None:
+        """Count a play and its reward. Where `arm` is not -1 it is an arm of this round, written to `action`.
+
+        So is `compared`, to `practice`.
+        """
+        if state.square is not self.known:
+            self.look_at(params, state)
+        told = by_practice, value, 0.0, False
+        self._observe(params, state, action, practice, arm, compared, *told, self.coin, self.shift)
 
 
 def kind_of(value: Any) -> Any:

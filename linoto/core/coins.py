@@ -19,6 +19,7 @@ from linoto.core.kernels import State
 DESK = ("entry", "entry_share", "entry_centre", "entry_practice")
 ENTRIES = {"explorer": kernels.EXPLORED_PLAY, "control": kernels.CONTROL_PLAY}
 KEY_BYTES = 32
+DRAWN_AT_ONCE = 64  # rounds of a generator's coins: to draw two numbers takes as long as to commit a round
 of_rounds, write_draws = reader(kernels.RUN, "rounds"), writer(kernels.RUN, "practice_draw", "coin")
 
 
@@ -92,8 +93,10 @@ class GeneratorCoins:
     seeded = True
 
     def __init__(self, generator: np.random.Generator, *, next: int = 1) -> None:
-        self._generator = generator
-        self._next = next  # the first round that is not drawn yet
+        self._generator = generator  # nobody else draws from it
+        self._next = next  # the first round that is not asked for yet
+        self._ahead: list[tuple[float, float]] = []  # the next rounds, the last one first, and
+        self._before: Any = None  # the state of the generator before the first that was drawn with them
 
     @classmethod
     def spawned(cls, rng: np.random.Generator) -> GeneratorCoins:
@@ -105,20 +108,32 @@ class GeneratorCoins:
         if round != self._next:
             draw, coin = self.rows(round, 1)[0].tolist()
             return draw, coin
-        self._next, draw_one = round + 1, self._generator.random
-        return draw_one(), draw_one()
+        if not self._ahead:
+            self._before = self._generator.bit_generator.state
+            self._ahead = [*map(tuple, self._generator.random((DRAWN_AT_ONCE, 2))[::-1].tolist())]
+        self._next = round + 1
+        return self._ahead.pop()
 
     def rows(self, first: int, rounds: int) -> Floats:
         """(rounds, 2) those of the rounds from `first` on; rounds before it are passed over."""
         if first < self._next:
             raise ValueError(f"round must be {self._next} or later: a generator draws once, got {first}")
+        self._step_back()
         if first > self._next:
             self._generator.random((first - self._next, 2))
         self._next = first + rounds
         return self._generator.random((rounds, 2))
 
+    def _step_back(self) -> None:
+        """Let the generator stand before the next round, as if none was drawn ahead."""
+        if self._ahead:
+            self._generator.bit_generator.state = self._before
+            self._generator.random((DRAWN_AT_ONCE - len(self._ahead), 2))
+            self._ahead = []
+
     def encoded(self) -> dict[str, Any]:
         """The state of the generator."""
+        self._step_back()
         return {"generator": codec.encode_rng(self._generator), "next": self._next}
 
     def __repr__(self) -> str:

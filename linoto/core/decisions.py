@@ -29,8 +29,10 @@ SOURCES = ("explorer", "lcb", "mixture", "fixed", "control")  # in the order of 
 SOURCES_IN_ROUNDS = ("explorer", "lcb", "practice", "fixed", "control")  # where rounds bring their own arms
 BY_PRACTICE = ("mixture", "practice", "control")  # sources whose plays are practice's own
 MODES = ("explore", "safe")
+new, set_field = object.__new__, object.__setattr__
 of_rewards = reader(kernels.PARAMS, "bounded", "low", "unit")
 OF_A_ROUND = ("action", "practice")  # fields of a decision whose round brought its arms
+UNREAD = {"action": "_action", "practice": "_practice"}  # where they are until they are read
 
 
 def source_code(source: str) -> int:
@@ -45,11 +47,11 @@ class NoSafeArm(ValueError):  # noqa: N818 - a refusal of the round, not a mista
 class WhenRead:
     """A field whose value is made when it is first read: d numbers take longer to write than to decide.
 
-    It is kept as a function under the same name with an underscore, see `Decision.of`.
+    It is kept as a function and its arguments under the name that `UNREAD` has for it, see `Decision.of`.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name, self.unread = name, f"_{name}"
+        self.name, self.unread = name, UNREAD[name]
 
     def __get__(self, decision: Any, owner: type | None = None) -> Any:
         if decision is None:
@@ -57,7 +59,8 @@ class WhenRead:
         known = vars(decision)
         if self.unread not in known:
             return None
-        return known.setdefault(self.name, known[self.unread]())
+        make, *of = known[self.unread]
+        return known.setdefault(self.name, make(*of))
 
 
 def when_read() -> Any:
@@ -93,10 +96,10 @@ class Decision:
         """A decision in a quarter of the time: a frozen record sets its fields one by one.
 
         What is left out is the default, which the class has. The values are kept as they are. `_action` and
-        `_practice` are functions that make these where they are read.
+        `_practice` are functions that make these where they are read, with their arguments.
         """
-        decision = object.__new__(cls)
-        object.__setattr__(decision, "__dict__", values)
+        decision = new(cls)
+        set_field(decision, "__dict__", values)
         return decision
 
     def to_dict(self) -> dict[str, Any]:

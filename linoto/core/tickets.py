@@ -124,6 +124,10 @@ class Tickets:
             return True
         return claims_of(decision) in map(claims_of, self.offered)
 
+    def is_latest(self, decision: Decision) -> bool:
+        """Whether this is the last decision of the round to come, of those that were made for it."""
+        return bool(self.offered) and decision is self.offered[-1]
+
     def as_offered(self, decision: Decision) -> Decision:
         """The decision of the round to come that this one is, whatever source it claims; or itself."""
         latest = self.offered[-1] if self.offered else None

@@ -147,7 +147,7 @@ def warm_up_contexts(coin: Part = None, shift: Part = None) -> None:
         kernels.context_follow(state)
         kernels.context_decide(params, state, np.ones((1, 1)), one, 1, -1, coin, shift)
         kernels.context_commit(params, state, one, one, False, coin)
-        kernels.context_observe(params, state, one, 0.0, 0.0, coin, shift)
+        kernels.context_observe(params, state, one, one, 0, 0, False, 0.0, 0.0, True, coin, shift)
 
 
 @cache

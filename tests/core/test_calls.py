@@ -116,9 +116,41 @@ def test_a_call_of_a_round_does_what_the_kernel_does(policy: linoto.Gated | lino
         driver.calls.commit(running.params, running.held, *played, False)
         kernels.context_commit(other.params, other.held, *played, False, driver.coin)
         driver.calls.observe(running.params, running.held, played[0], float(np.sin(t)), 0.0)
-        now = played[0], float(np.sin(t)), 0.0
+        now = *played, -1, -1, False, float(np.sin(t)), 0.0, True
         kernels.context_observe(other.params, other.held, *now, driver.coin, driver.shift)
         assert bits(running.held) == bits(other.held)
+
+
+@pytest.mark.parametrize("policy", IN_ROUNDS.values(), ids=IN_ROUNDS.keys())
+@pytest.mark.parametrize("width", [9, 3])
+def test_a_play_and_its_reward_are_one_call_with_the_same_bits(
+    policy: linoto.Gated | linoto.LinTS, width: int
+) -> None:
+    """At once, one after the other, of a decision from a file, and after another question was asked."""
+    items = tuple("abcdefgh")
+    features = linoto.OwnFeatures(items=items, width=width)
+    one, two, stored, asked = (policy.start(None, features=features, rng=0) for _ in range(4))
+    rng = np.random.default_rng(8)
+    for t in range(ROUNDS):
+        context = rng.standard_normal(width)
+        practice = [0, "c", np.full(8, 0.125), {"a": 0.5, "h": 0.5}][t % 4]
+        question = {"context": context, "practice": practice}
+        reward = float(rng.random() < 0.5)
+        decision = one.decide(**question)
+        one.update(decision, reward)
+        assert decision == two.decide(**question)
+        if t % 3:
+            two.commit(decision)
+            two.observe(decision, reward)
+        else:
+            two.update(two.decide(**question), reward)
+        stored.decide(**question)
+        stored.update(linoto.Decision.from_dict(decision.to_dict()), reward)
+        again = asked.decide(**question)
+        if not isinstance(policy, linoto.Gated):
+            asked.decide(context=-context, practice=1, allowed=["b", "a"] if t % 2 else None)
+        asked.update(again, reward)
+    assert one.snapshot() == two.snapshot() == stored.snapshot() == asked.snapshot()
 
 
 def test_arms_that_lie_otherwise_in_memory_are_the_same_arms() -> None:

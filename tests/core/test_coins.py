@@ -10,7 +10,7 @@ from helpers.coin_kinds import ACTIONS, KINDS, LOG
 
 import linoto
 from linoto import Gated
-from linoto.core.coins import GeneratorCoins, KeyedCoins
+from linoto.core.coins import GeneratorCoins, KeyedCoins, decode_coins
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -51,6 +51,27 @@ def test_a_generator_draws_each_round_once() -> None:
     assert coins.at(7) == tuple(drawn[6])
     with pytest.raises(ValueError, match=r"^round must be 8 or later: a generator draws once, got 7$"):
         coins.at(7)
+
+
+def test_coins_that_are_drawn_ahead_leave_the_generator_where_it_stands() -> None:
+    """One by one, in blocks or after a snapshot: round t has the numbers of row t."""
+    drawn = np.random.default_rng(5).random((400, 2))
+    coins, rng = GeneratorCoins(np.random.default_rng(5)), np.random.default_rng(6)
+    t = 1
+    while t < 300:
+        assert coins.at(t) == tuple(drawn[t - 1])
+        if rng.random() < 0.1:
+            passed, rounds = rng.integers(3), rng.integers(1, 5)
+            first = t + 1 + int(passed)
+            np.testing.assert_array_equal(coins.rows(first, int(rounds)), drawn[first - 1 :][:rounds])
+            t = first + int(rounds) - 1
+        if rng.random() < 0.1:
+            kept, apart = coins.encoded(), GeneratorCoins(np.random.default_rng(5))
+            apart.rows(t, 1)
+            assert kept == apart.encoded()
+            again = decode_coins(kept, t)
+            assert again.at(t + 1) == tuple(drawn[t])
+        t += 1
 
 
 # -- agents that use them

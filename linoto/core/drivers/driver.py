@@ -47,9 +47,6 @@ class Brought(NamedTuple):
     context: Any = None
 
 
-NOTHING = Brought()
-
-
 def begun(kind: type[D], *known: Any, **parts: Any) -> D:
     """A driver that knows a log and decides nothing, whose coins nobody has to keep secret."""
     nothing: Any = {"rng": np.random.default_rng(0), "coins": KeyedCoins(bytes(KEY_BYTES))}
@@ -89,15 +86,22 @@ class Driver(ABC, Generic[Q]):
 
     def question(self, allowed: Any = None, **brought: Any) -> Q:
         """What is asked in a round, or why that cannot be asked; `brought` has the names of `Brought`."""
-        return self.as_question(allowed, Brought(**brought) if brought else NOTHING)
+        return self.as_question(allowed, *Brought(**brought)) if brought else self.as_question(allowed)
 
     def checked(self, **question: Any) -> dict[str, Any]:
         """A question that is asked several times, as it is asked: what can be checked beforehand is."""
         return question
 
     @abstractmethod
-    def as_question(self, allowed: Any, brought: Brought) -> Q:
-        """What is asked, checked."""
+    def as_question(
+        self,
+        allowed: Any = None,
+        actions: Any = None,
+        practice: Any = None,
+        names: Sequence[str] | None = None,
+        context: Any = None,
+    ) -> Q:
+        """What is asked, checked; after `allowed` in the order of `Brought`."""
 
     @abstractmethod
     def as_arm(self, arm: Any, asked: Q, name: str = "arm") -> int:

@@ -19,7 +19,7 @@ from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_decision, check_round, credit
 from linoto.core.drivers import known
-from linoto.core.drivers.driver import NOTHING, Brought, Driver, begun, bounds_of, of_a_decision
+from linoto.core.drivers.driver import Brought, Driver, begun, bounds_of, of_a_decision
 from linoto.core.drivers.listing import Listing
 from linoto.core.drivers.metric_models import begin_models_of_arms
 from linoto.core.explorers import View, ask_own
@@ -122,11 +122,17 @@ class FixedArms(Driver[Bools | None]):
 
     # -- deciding
 
-    def as_question(self, allowed: Any, brought: Brought) -> Bools | None:
-        if brought is NOTHING:
-            return None if allowed is None else self.present_among(allowed)
-        if not (brought.actions is brought.practice is brought.names is brought.context is None):
-            name = next(name for name, value in brought._asdict().items() if value is not None)
+    def as_question(
+        self,
+        allowed: Any = None,
+        actions: Any = None,
+        practice: Any = None,
+        names: Sequence[str] | None = None,
+        context: Any = None,
+    ) -> Bools | None:
+        if not (actions is practice is names is context is None):
+            brought = Brought(actions, practice, names, context)._asdict()
+            name = next(name for name, value in brought.items() if value is not None)
             raise ValueError(f"{name} must be None for an agent whose arms stay the same, got a value")
         return None if allowed is None else self.present_among(allowed)
 

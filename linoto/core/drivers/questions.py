@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
+from linoto.core.decisions import UNREAD
 from linoto.core.drivers.order import Order
 from linoto.core.names import Names, places_of
 from linoto.core.validation import LARGEST, as_arm, as_floats, as_names, exact, is_number
@@ -54,7 +55,7 @@ class Round(NamedTuple):
     names: Names | None
     peak: float  # the largest weight: 0 where there is no practice, 1 where it is certain
     d: int
-    places: Floats | None = None  # (n,) where the features of each arm begin; None: at the first
+    places: Floats | Ints | None = None  # (n,) where the features of each arm begin; None: at the first
     order: Order | None = None  # of the features in `actions`, where it is another; then shared ones end each
     practised: int | None = None  # the arm that practice plays, where that was said
 
@@ -62,6 +63,10 @@ class Round(NamedTuple):
     def has_practice(self) -> bool:
         """Whether it is known what practice does."""
         return self.peak > 0.0
+
+    def lies_as(self, other: Round) -> bool:
+        """Whether its arms have their features where those of another round have them."""
+        return self.places is other.places and self.actions.shape == other.actions.shape
 
     def play(self, arm: int) -> dict[str, Any]:
         """What a decision says of the arm that it plays; practice's own action is none of the arms."""
@@ -77,7 +82,7 @@ class Round(NamedTuple):
         if self.places is None:
             fields[field] = self.entries(arm)
         else:
-            fields[f"_{field}"] = partial(self.entries, arm)
+            fields[UNREAD[field]] = Round.entries, self, arm
 
     def entries(self, arm: int) -> tuple[float, ...]:
         """(d,) all features of an arm, as a decision holds them."""
@@ -117,14 +122,14 @@ class Round(NamedTuple):
         return vector
 
     @property
-    def only_practice(self) -> int | None:
-        """What practice plays, where that is certain and its few features are known."""
+    def only_practice(self) -> int:
+        """What practice plays, where that is certain and its few features are known; else -1."""
         if self.places is None or self.peak != 1.0:
-            return None
+            return -1
         if self.practised is not None:
             return self.practised
         arm = int(self.weights.argmax())
-        return arm if np.count_nonzero(self.weights) == 1 else None
+        return arm if np.count_nonzero(self.weights) == 1 else -1
 
     @property
     def columns(self) -> Floats:
@@ -189,7 +194,7 @@ def as_few(
     """The same of arms that are given by their few features; None where all of them have to be looked at."""
     (rows, places), needed, k, d = found, None if order.is_plain else order, len(found[0]), order.places.size
     known = names if isinstance(names, tuple) else as_names(names, k)  # a tuple: those of the recipe
-    columns, begins = np.ascontiguousarray(rows.T), places.astype(np.float64)
+    columns, begins = np.ascontiguousarray(rows.T), places.copy() if places.flags.writeable else places
     entries = columns.reshape(-1)
     small = entries.dot(entries) < LARGEST
     if small and type(practice) is int and 0 <= practice < k:  # the usual case

@@ -43,7 +43,7 @@ def know_log(state: State, moments: Moments) -> None:
         state.square[kernels.LOG_ROOT, : len(rows)] = rows
 
 
-def before_arms(state: State, actions: Floats, places: Floats | None) -> State:
+def before_arms(state: State, actions: Floats, places: Floats | Ints | None) -> State:
     """`kernels.with_arms`, in half the time where there are as many arms as before."""
     if not actions.flags.carray:  # kernels take it on trust
         actions = np.array(actions, order="C")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +19,7 @@ from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_decision, check_round
-from linoto.core.drivers.driver import Brought, Driver, begun, bounds_of, of_a_decision
+from linoto.core.drivers.driver import Driver, begun, bounds_of, of_a_decision
 from linoto.core.drivers.metric_models import begin_models_of_rounds
 from linoto.core.drivers.order import Order, entries_of, order_for
 from linoto.core.drivers.questions import (
@@ -36,6 +35,7 @@ from linoto.core.drivers.round_states import before_arms, beside, can_be_ordered
 from linoto.core.explorers import View, ask_own
 from linoto.core.false_bounds import check_length, least_possible, naming_enough, with_bound
 from linoto.core.features.moments import Moments, rows_of
+from linoto.core.kernels import State
 from linoto.core.names import Names, check_index
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
@@ -59,6 +59,10 @@ from linoto.core.warm_up import Sampling, warm_up_context_loop, warm_up_contexts
 
 if TYPE_CHECKING:
     from linoto.core.features.recipe import Recipe
+
+
+# A decision, its round, the arm that it plays and the one that this is compared with; or -1, and with what
+Made = tuple[Decision, Round, int, int, Floats | None]
 
 
 class RoundArms(Driver[Round]):
@@ -90,8 +94,11 @@ class RoundArms(Driver[Round]):
         self.whitened: Floats = np.empty((self.d, 0))
         self.standing: tuple[Round, Decision] | None = None  # what was decided by a draw, until its commit
         self.asked: Round | None = None  # the latest question, whose arms are in the state
+        self.brought: Round | None = None  # the round whose arms are in the state, whoever asked
         self.shown: tuple[Round, Decision] | None = None  # the decision just made, until its commit
-        self.known_vectors: tuple[Decision, Floats, Floats] | None = None  # those of the latest decision
+        self.made: Made | None = None  # the latest decision
+        self.known_vectors: tuple[Decision, Floats, Floats] | None = None  # those that were last asked for
+        self.row, self.compared_row = np.zeros(self.d), np.zeros(self.d)  # scratch for its vectors
         if not is_only_looking():
             warm_up_contexts(self.coin, self.shift)
             self.warm_up_redraws()
@@ -155,8 +162,14 @@ class RoundArms(Driver[Round]):
 
     # -- deciding
 
-    def as_question(self, allowed: Any, brought: Brought) -> Round:
-        actions, practice, names, context = brought
+    def as_question(
+        self,
+        allowed: Any = None,
+        actions: Any = None,
+        practice: Any = None,
+        names: Sequence[str] | None = None,
+        context: Any = None,
+    ) -> Round:
         if isinstance(actions, Checked):
             return self.still_asked(actions, allowed, practice, names, context)
         if context is not None or allowed is not None:
@@ -257,7 +270,12 @@ class RoundArms(Driver[Round]):
 
     def bring(self, asked: Round) -> None:
         """Put the arms of a round into the state."""
-        self.running.held = before_arms(self.running.held, asked.actions, asked.places)
+        running, before = self.running, self.brought
+        if before is not None and asked.lies_as(before) and asked.actions.flags.carray:
+            running.held = State._make((asked.actions, *running.held[1:]))
+        else:
+            running.held = before_arms(running.held, asked.actions, asked.places)
+        self.brought = asked
         if self.whitened.shape != asked.actions.shape:
             self.whitened = np.empty(asked.actions.shape)
 
@@ -290,22 +308,20 @@ class RoundArms(Driver[Round]):
         coin = self.gate.throws_coin
         now = of_a_decision(self.running.held.run)
         _, _, _, _, arm, explored, _, _, fallback, _ = now
-        action = vector = asked.action(arm)
-        fields = asked.named(arm)
+        compared, vector, fields = arm, None, asked.named(arm)
         asked.write(fields, "action", arm)
-        if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
+        if asked.peak > 0.0:  # a gate with a coin compares with what was drawn, the others with the mean
             compared = fallback if coin else asked.only_practice
-            if compared is None:
-                vector = self.running.state.vectors[kernels.XBAR].copy()
-                fields["_practice"] = partial(entries_of, vector, self.order)
+            if compared < 0:
+                vector = self.running.held.vectors[kernels.XBAR].copy()
+                fields["_practice"] = entries_of, vector, self.order
             else:
-                vector = action if compared == arm else asked.action(compared)
                 asked.write(fields, "practice", compared)
         if explored and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
         fields["fallback"] = fallback if 0 <= fallback < asked.offered else None
         decision = self.decided(now, fields)
-        self.known_vectors = decision, action, vector
+        self.made, self.known_vectors = (decision, asked, arm, compared, vector), None
         return decision
 
     def safe_play(self, decision: Decision, *, counted: bool) -> Decision:
@@ -445,11 +461,20 @@ class RoundArms(Driver[Round]):
         self.learn(action, value, max(high - value, value - low))
 
     def update(self, decision: Decision, value: float, metrics: Values) -> None:
-        by_practice, ticket = self.enter(decision), None
-        if self.running.rails is not None:
+        running, by_practice, ticket = self.running, self.enter(decision), None
+        if running.rails is not None:
             ticket = self.ticket_of(decision, by_practice, play_of(decision))
-        self.learn(self.count(decision, by_practice), value, 0.0)
+        self.calls.take(running.params, running.held, *self.rows_of(decision), by_practice, value)
+        self.begin_round()
         self.tell_latest(decision, ticket, metrics)
+
+    def rows_of(self, decision: Decision) -> tuple[Floats, Floats, int, int]:
+        """The vectors of a decision, or scratch and the arms that they are, where those are in the state."""
+        made = self.made
+        if made is None or decision is not made[0] or made[1] is not self.brought:
+            return *self.vectors_of(decision), -1, -1
+        _, _, arm, compared, practice = made
+        return self.row, self.compared_row if practice is None else practice, arm, compared
 
     def enter(self, decision: Decision) -> bool:
         """Put a decision that is played now on the desk: whether it is a play of practice, counted apart."""
@@ -460,25 +485,31 @@ class RoundArms(Driver[Round]):
                 f"decision must be for an item that is present, got {decision.name!r}, which was removed: "
                 "ask again"
             )
-        self.vectors_of(decision)  # refuses what does not fit
+        if self.made is None or decision is not self.made[0]:
+            self.vectors_of(decision)  # refuses what does not fit
         if running.stays_safe:
             coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
         stands = decision if self.standing is None else self.standing[1]
         if decision is not stands and replace(decision, budget=stands.budget) != stands:
             raise ValueError(f"decision must be the one for which {self.why_it_stands}, got another")
-        decision = running.tickets.as_offered(decision)
-        ours = self.standing is not None or self.is_ours(decision)
+        ours = running.tickets.is_latest(decision)
+        if not ours:
+            decision = running.tickets.as_offered(decision)
+            ours = self.standing is not None or self.is_ours(decision)
         if self.gate.throws_coin:
             coins.enter_round(running.state.run, decision, asked=ours)
         return ours and decision.by_practice
 
-    def count(self, decision: Decision, by_practice: bool) -> Floats:
-        """Count what is on the desk as played; (d,) its action."""
+    def count(self, decision: Decision, by_practice: bool) -> None:
+        """Count what is on the desk as played."""
         running, (action, practice) = self.running, self.vectors_of(decision)
         self.calls.commit(running.params, running.held, action, practice, by_practice)
+        self.begin_round()
+
+    def begin_round(self) -> None:
+        """What comes next is another round."""
         self.standing = self.shown = None
         self.draw()
-        return action
 
     def is_ours(self, decision: Decision) -> bool:
         """Whether a decision may be taken for what it says; else nobody was asked about what is played.
@@ -547,6 +578,13 @@ class RoundArms(Driver[Round]):
         """What a decision plays and what practice does, with the features of now."""
         if self.known_vectors is not None and decision is self.known_vectors[0]:
             return self.known_vectors[1:]
+        if self.made is not None and decision is self.made[0]:
+            _, asked, arm, compared, practice = self.made
+            action = asked.action(arm)
+            if practice is None:
+                practice = action if arm == compared else asked.action(compared)
+            self.known_vectors = decision, action, practice
+            return action, practice
         vectors = item_changes.vectors_now(decision, self.places, self.d)
         if self.order is None:
             return vectors
@@ -602,6 +640,7 @@ class RoundArms(Driver[Round]):
         warm_up_context_loop(self.coin, self.shift)
         running, ends = self.running, given.ends
         running.tickets.offered.clear()
+        self.brought = None
         most = int(np.diff(ends, prepend=0).max())
         running.state = kernels.with_arms(running.state, np.zeros((self.d, most)))
         coin_rows, randoms = self.coin_rows(ends.size), self.random_rows(ends.size)
@@ -677,7 +716,8 @@ class RoundArms(Driver[Round]):
         running.state = beside(grown, larger, order)
         running.params, self.order = params, order
         self.moments, self.composition = moments, composition
-        self.asked = self.shown = self.known_vectors = None
+        self.asked = self.brought = self.shown = self.made = self.known_vectors = None
+        self.row, self.compared_row = np.zeros((2, self.d))
         self.places = item_changes.older_places((*self.changes, change))
         know_log(running.state, moments)
         kernels.context_widen(params, running.state, self.shift)

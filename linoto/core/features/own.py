@@ -81,7 +81,9 @@ class OwnFeatures(Digested):
     @cached_property
     def first_places(self) -> Ints:
         """(k,) where the features of each item begin."""
-        return np.arange(len(self.items)) * self.width
+        places = np.arange(len(self.items)) * self.width
+        places.flags.writeable = False  # the same array in every round
+        return places
 
     def places_of(self, arms: Sequence[str]) -> Ints:
         """The same of these items."""

@@ -2,8 +2,9 @@
 
 In `square` a row of R is as long as all features, and an arm has few of them. Here a loop runs over the arms.
 Every sum has the order of the loops that go arm by arm (`hybrid`), so that not one bit depends on which of
-the two has computed it. `State.blocks` (p + 3, w, k), w = max(p, 4), holds R_ij of block a in [i, j, a]; then
-what is scratch for z, R theta in [., a], and scratch for four sums. It is empty where it is of no use.
+the two has computed it. `State.blocks` (p + 4, w, k), w = max(p, 4), holds R_ij of block a in [i, j, a]; then
+what is scratch for z, R theta in [., a], scratch for four sums, and what `mark_arm` says of each arm. It is
+empty where it is of no use.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from linoto.core.arrays import Floats
 from linoto.core.kernels.compiling import inner
 from linoto.core.kernels.estimate import block_begin, block_end, copy
-from linoto.core.kernels.layout import BLOCK_BEGIN, BLOCK_END, FACTOR, HALF, NORMALS, PLACE, State
+from linoto.core.kernels.layout import BESIDE, BLOCK_BEGIN, BLOCK_END, FACTOR, HALF, NORMALS, PLACE, State
 
 
 @inner
@@ -19,19 +20,21 @@ def keep_beside(s: State, blocks: Floats, first: int, last: int) -> None:
     """The rows of R from `first` to `last` as they are now."""
     if blocks.shape[0] == 0:
         return
-    p, factor, half = blocks.shape[0] - 3, s.square[FACTOR], s.vectors[HALF]
+    p, factor, half = blocks.shape[0] - BESIDE, s.square[FACTOR], s.vectors[HALF]
     for i in range(first, last):
         arm = i // p
         begin, row = arm * p, factor[i]
         blocks[p + 1, i - begin, arm] = half[i]
         for j in range(i, begin + p):
             blocks[i - begin, j - begin, arm] = row[j]
+    for arm in range(first // p, (last - 1) // p + 1):
+        mark_arm(s, blocks, arm)
 
 
 @inner
 def is_every_arm(s: State, blocks: Floats) -> bool:
     """Whether the arms of this round are all there are, in their order."""
-    p, (width, k), place = blocks.shape[0] - 3, s.actions.shape, s.arms[PLACE]
+    p, (width, k), place = blocks.shape[0] - BESIDE, s.actions.shape, s.arms[PLACE]
     if blocks.shape[0] == 0 or width != p or k != blocks.shape[2]:
         return False
     found = True
@@ -58,12 +61,14 @@ def part_of(s: State, arm: int, p: int) -> tuple[int, int]:
 
 
 @inner
-def is_apart(s: State, arm: int, p: int) -> bool:
-    """Whether each feature of an arm is a block by itself: it was never played."""
-    apart, ends = True, s.vectors[BLOCK_END]
-    for i in range(arm * p, arm * p + p):
+def mark_arm(s: State, blocks: Floats, arm: int) -> None:
+    """Whether each feature of an arm is a block by itself: it was never played; or ends where it does."""
+    p, begins, ends = blocks.shape[0] - BESIDE, s.vectors[BLOCK_BEGIN], s.vectors[BLOCK_END]
+    place, apart, fits = arm * p, True, True
+    for i in range(place, place + p):
         apart &= ends[i] == i + 1.0
-    return apart
+        fits &= begins[i] >= place and (ends[i] == place + p or ends[i] == i + 1.0)
+    blocks[p + 3, 0, arm], blocks[p + 3, 1, arm] = apart, fits
 
 
 @inner
@@ -110,19 +115,18 @@ def add_products(x: Floats, y: Floats, total: Floats) -> None:
 
 
 @inner
-def end_with_arms(s: State, p: int) -> bool:
+def end_with_arms(s: State, blocks: Floats) -> bool:
     """Whether each block is one feature, or ends where the arm does: sums then have the same fours."""
-    begins, ends, found = s.vectors[BLOCK_BEGIN], s.vectors[BLOCK_END], s.run[0].split == 1
-    for place in range(0, ends.size, p):
-        for i in range(place, place + p):
-            found &= begins[i] >= place and (ends[i] == place + p or ends[i] == i + 1.0)
+    fits, found = blocks[blocks.shape[0] - 1, 1], s.run[0].split == 1
+    for a in range(fits.size):
+        found &= fits[a] == 1.0
     return bool(found)
 
 
 @inner
 def score_beside(s: State, blocks: Floats, score: Floats) -> None:
     """score = <a, R^-1 xi> of every arm, xi the normals: row by row from below, as `unwhiten_all` does."""
-    p, k, normals = blocks.shape[0] - 3, blocks.shape[2], s.vectors[NORMALS]
+    p, k, normals = blocks.shape[0] - BESIDE, blocks.shape[2], s.vectors[NORMALS]
     draw, sums = blocks[p], blocks[p + 2]
     for i in range(p - 1, -1, -1):
         own, pivot = draw[i], blocks[i, i]

@@ -13,7 +13,6 @@ from typing import Any
 from linoto.core.arrays import Floats
 from linoto.core.kernels.beside import (
     add_products,
-    is_apart,
     is_every_arm,
     keep_beside,
     part_of,
@@ -35,6 +34,7 @@ from linoto.core.kernels.estimate import (
     whiten_part,
 )
 from linoto.core.kernels.layout import (
+    BESIDE,
     CROSS,
     FACTOR,
     GRAM,
@@ -121,14 +121,17 @@ def measure_beside(s: State, blocks: Floats) -> None:
 
     Sums are those of `measure_own`, block by block. Most arms have one block, or only blocks of one feature.
     """
-    p, k, apart = blocks.shape[0] - 3, blocks.shape[2], 0
+    p, k, apart = blocks.shape[0] - BESIDE, blocks.shape[2], 0
     z, mean, variance, length = blocks[p], s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH]
-    first = end = p
+    first, end, alone, parts = p, p, blocks[p + 3, 0], s.arms[CROSS]
     for a in range(k):
+        if alone[a] == 1.0:
+            apart += 1
+            continue
         begin, stop = part_of(s, a, p)
+        parts[a] = begin * (p + 1) + stop
         if stop - begin > end - first:
             first, end = begin, stop
-        apart += is_apart(s, a, p)
     whiten_beside(s.actions, blocks, z)
     if apart < k:
         sum_products(s.actions, s.actions, first, end, blocks[p + 2], length)
@@ -137,16 +140,16 @@ def measure_beside(s: State, blocks: Floats) -> None:
     if apart > 0:
         sum_apart(s, blocks, blocks[p + 2])
     for a in range(k):
-        if is_apart(s, a, p):
+        if alone[a] == 1.0:
             mean[a], variance[a], length[a] = blocks[p + 2, 0, a], blocks[p + 2, 1, a], blocks[p + 2, 2, a]
-        elif first == end or part_of(s, a, p) != (first, end):
+        elif first == end or parts[a] != first * (p + 1) + end:
             variance[a] = -1.0
 
 
 @inner
 def sum_apart(s: State, blocks: Floats, sums: Floats) -> None:
     """The same sums one feature after the other."""
-    p = blocks.shape[0] - 3
+    p = blocks.shape[0] - BESIDE
     z, half = blocks[p], blocks[p + 1]
     sums[:3] = 0.0
     for j in range(p):

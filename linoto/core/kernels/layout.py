@@ -369,6 +369,7 @@ MOST_TRIED = 256  # arms that are looked at one by one in a decision before list
 
 Part = int | None  # of a policy: 1, or None where it has none
 Blocks = Any  # R with its blocks beside each other, Floats as `beside` has them; None: arms stay the same
+BESIDE = 4  # layers of these behind the rows of R
 NO_BLOCKS = (0, 1, 1)  # the shape where they are not kept
 
 
@@ -753,7 +754,7 @@ def mark_blocks(state: State) -> None:
 def with_blocks(state: State, p: int) -> State:
     """The same state with R kept beside itself, where each arm has p features of its own and shares none."""
     k = state.vectors.shape[1] // p
-    found = state._replace(blocks=np.zeros((p + 3, max(p, 4), k)))
+    found = state._replace(blocks=np.zeros((p + BESIDE, max(p, 4), k)))
     lay_beside(found)
     return found
 
@@ -763,13 +764,20 @@ def lay_beside(state: State) -> None:
     blocks, each = state.blocks, np.arange(state.square.shape[-1])
     if blocks is None or not blocks.size:
         return
-    p, k = len(blocks) - 3, blocks.shape[2]
+    p, k = len(blocks) - BESIDE, blocks.shape[2]
     of_arms = each.reshape(k, p)
     blocks[:p, :p] = np.moveaxis(state.square[FACTOR][of_arms[:, :, None], of_arms[:, None]], 0, 2)
     blocks[p + 1, :p] = state.vectors[HALF].reshape(k, p).T
+    begins, ends, single = state.vectors[BLOCK_BEGIN], state.vectors[BLOCK_END], each + 1
+    starts = np.repeat(of_arms[:, 0], p)
+    fits = (begins >= starts) & ((ends == starts + p) | (ends == single))
+    blocks[p + 3, 0], blocks[p + 3, 1] = (
+        (ends == single).reshape(k, p).all(axis=1),
+        fits.reshape(k, p).all(axis=1),
+    )
 
 
-def with_arms(state: State, actions: Floats, places: Floats | None = None) -> State:
+def with_arms(state: State, actions: Floats, places: Floats | Ints | None = None) -> State:
     """The same state before these arms: (d, k), or (w, k) the features from `places` (k,) on."""
     k = actions.shape[1]
     if k != state.arms.shape[1]:

@@ -664,11 +664,48 @@ def lose_row(s: State, action: Floats, error: float) -> None:
             lost[i, j] += error * action[i] * action[j]
 
 
+@inner
+def write_arm(s: State, arm: int, out: Floats) -> None:
+    """out = all features of an arm of this round."""
+    d, rows = out.size, s.actions.shape[0]
+    border = s.run[0].border if s.run[0].border > 0 else d
+    own, place = rows - (d - border), int(s.arms[PLACE, arm])
+    out[:] = 0.0
+    for i in range(min(own, border - place)):
+        out[place + i] = s.actions[i, arm]
+    for i in range(own, rows):
+        out[d - rows + i] = s.actions[i, arm]
+
+
 @compiled
 def context_observe(
-    params: Records, s: State, action: Floats, reward: float, error: float, coin: Part, shift: Part
+    params: Records,
+    s: State,
+    action: Floats,
+    practice: Floats,
+    arm: int,
+    compared: int,
+    by_practice: bool,
+    reward: float,
+    error: float,
+    played: bool,
+    coin: Part,
+    shift: Part,
 ) -> None:
-    """Count the reward of an action, or with an `error` above 0 what stands in for it, O(d^2)."""
+    """Count the reward of an action, or with an `error` above 0 what stands in for it, O(d^2).
+
+    So is its play, as by `context_commit`, unless it was `played` before. `arm` and `compared` are the arms
+    of this round that are the action and practice, and are written there; or -1, where these are known.
+    """
+    if arm >= 0:
+        write_arm(s, arm, action)
+    if not played:
+        owed = not by_practice and (
+            arm < 0 or arm != compared
+        )  # what is compared with itself is owed nothing
+        if owed and compared >= 0:
+            write_arm(s, compared, practice)
+        context_commit(params, s, action, practice, not owed, coin)
     p, r, x, growth = params[0], s.run[0], s.vectors[WORK], 1.0
     if r.border > 0:
         learn_hybrid(p, s, action, reward, error)
@@ -719,7 +756,7 @@ def context_pay(
     r.practice_draw, r.coin = coins[0], coins[1]
     for i in range(randoms.size):
         s.vectors[NORMALS, i] = randoms[i]
-    context_observe(params, s, action, reward, 0.0, coin, shift)
+    context_observe(params, s, action, practice, -1, -1, by_practice, reward, 0.0, True, coin, shift)
 
 
 @compiled

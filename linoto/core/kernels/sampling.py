@@ -118,7 +118,7 @@ def unwhiten(s: State, factor: Floats, normals: Floats, out: Floats, blocks: Blo
 @inner
 def draw_means(s: State, out: Floats, blocks: Blocks) -> None:
     """out = <a, R^-1 normals> for every arm a."""
-    if blocks is not None and is_every_arm(s, blocks) and end_with_arms(s, s.actions.shape[0]):
+    if blocks is not None and is_every_arm(s, blocks) and end_with_arms(s, blocks):
         score_beside(s, blocks, out)
         return
     unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], s.vectors[STEP], blocks)

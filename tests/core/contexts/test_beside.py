@@ -115,6 +115,11 @@ def test_blocks_beside_each_other_are_those_of_r(policy: Any) -> None:
             own = slice(arm * p, arm * p + p)
             np.testing.assert_array_equal(held.blocks[:p, :p, arm], factor[own, own])
             np.testing.assert_array_equal(held.blocks[p + 1, :p, arm], half[own])
+            begins, ends = held.vectors[kernels.BLOCK_BEGIN, own], held.vectors[kernels.BLOCK_END, own]
+            single = ends == np.arange(arm * p, arm * p + p) + 1
+            assert held.blocks[p + 3, 0, arm] == single.all()
+            inside = (begins >= arm * p) & ((ends == arm * p + p) | single)
+            assert held.blocks[p + 3, 1, arm] == inside.all()
 
 
 def test_compiled_rounds_are_those_that_are_asked_with_blocks_beside_each_other() -> None:
