@@ -26,6 +26,7 @@ from linoto.logs.row_features import (
     scores_of,
 )
 
+CELLS = 2**20  # rows times arms that are compared at a time
 Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
 
 
@@ -151,13 +152,16 @@ class Rows:
         size = len(range(len(self))[chosen]), self.k
         return np.ones(size, np.bool_) if self.candidates is None else self.candidates[chosen]
 
-    def best(self, scores: Floats) -> Floats:
-        """(n, k) 1 for the arm on offer with the best score, (k,) or (n, k); the first of equals."""
-        every = np.broadcast_to(scores, (len(self), self.k))
-        offered = every if self.candidates is None else np.where(self.candidates, every, -np.inf)
-        chosen = np.zeros(every.shape)
-        chosen[np.arange(len(self)), offered.argmax(axis=1)] = 1.0
-        return chosen
+    def best(self, scores: Floats) -> Ints:
+        """(n,) the arm on offer with the best score, (k,) or (n, k); the first of equals."""
+        if scores.ndim == 1 and self.candidates is None:
+            return np.full(len(self), scores.argmax())
+        every, found = np.broadcast_to(scores, (len(self), self.k)), np.empty(len(self), np.int64)
+        size = max(CELLS // self.k, 1)
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            found[part] = np.where(self.on_offer(part), every[part], -np.inf).argmax(axis=1)
+        return found
 
     # -- features
 
@@ -185,8 +189,10 @@ class Rows:
         return gram_of(some, d), some.weighted_sum(self.rewards[chosen], d)
 
     def scores(self, theta: Floats) -> Floats:
-        """(n, k) what a parameter expects of every arm in every row."""
-        return scores_of(self.known_recipe, self.columns, theta, len(self))
+        """(n, k) what a parameter expects of every arm in every row: read only, as rows may share it."""
+        rows = len(self) if self.known_recipe.context else 1  # without a context all rows are alike
+        found = scores_of(self.known_recipe, self.columns, theta, rows)
+        return np.broadcast_to(found, (len(self), self.k))
 
     def every_arm(self) -> Iterator[tuple[slice, Sparse]]:
         """The features of every arm in every row, in parts of rows."""
