@@ -108,7 +108,7 @@ class Rows:
             arms=self.arms[chosen],
             rewards=self.rewards[chosen],
             propensities=None if self.propensities is None else np.asarray(self.propensities)[chosen],
-            ids=None if self.ids is None else as_texts(self.ids)[chosen],
+            ids=None if self.ids is None else some_of(as_texts(self.ids), chosen),
             context={name: values[chosen] for name, values in self.context.items()},
             candidates=None if self.candidates is None else self.candidates[chosen],
             metrics={name: np.asarray(values)[chosen] for name, values in self.metrics.items()},
@@ -335,6 +335,8 @@ def plain(value: Any) -> Any:
 class Texts(np.ndarray[tuple[int], np.dtype[Any]]):
     """Ids that are texts already, and so is what is taken of them: to write them again takes seconds."""
 
+    distinct = False  # whether all are known to differ; of what is taken of them nobody knows
+
 
 def as_texts(ids: Ids) -> Texts:
     """(n,) of each id, the text by which it is known."""
@@ -347,10 +349,26 @@ def as_ids(value: Ids, n: int) -> Texts:
     """(n,) texts that all differ."""
     ids = as_texts(value)
     check_length("ids", ids, n)
+    if ids.distinct:  # to sort a million texts takes a second, and parts of rows are taken by the dozen
+        return ids
     values, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
         raise ValueError(f"ids must differ from row to row, got {str(values[counts > 1][0])!r} twice")
-    return ids
+    return known_to_differ(ids.copy() if ids is value else ids)
+
+
+def some_of(ids: Texts, chosen: npt.NDArray[Any]) -> Texts:
+    """Those of some rows: a mask or positions; not known to differ where a position may be there twice."""
+    found = ids[chosen]
+    once = chosen.dtype == np.bool_ or ((chosen[:1] >= 0).all() and (np.diff(chosen) > 0).all())
+    return known_to_differ(found) if ids.distinct and once else found
+
+
+def known_to_differ(ids: Texts) -> Texts:
+    """The same ids, which nobody can change any more."""
+    found = ids.view()
+    found.flags.writeable, found.distinct = False, True
+    return found
 
 
 def check_length(name: str, values: npt.NDArray[Any], n: int) -> None:
