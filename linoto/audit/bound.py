@@ -27,7 +27,8 @@ def propose_bound(actions: npt.ArrayLike, offline: Offline, *, noise: float, del
     spread = (noise * line.widths) ** 2
     level = log(1 / delta)
     hidden = spread.sum() + 2 * sqrt(level * float((spread**2).sum())) + 2 * level * float(spread.max())
-    share = sqrt(directions.count / line.rank)
+    whole = line.rank == min(arms.shape)  # then it is all that arms have, and nothing need be counted
+    share = 1.0 if whole else sqrt(directions.count / line.rank)
     # without an intercept a fit may miss even the mean of the log
     least = abs(offline.reference) / directions.longest
     return max(float((np.linalg.norm(line.along) + sqrt(hidden)) * share), least)

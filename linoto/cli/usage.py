@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import takewhile
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -72,8 +73,11 @@ class Parser(argparse.ArgumentParser):
 
     def refuse_unknown(self, args: Sequence[str]) -> None:
         """Refuse options that the command does not have: a misspelt --help is no reason to ask for --arms."""
-        options = takewhile(lambda word: word != "--", args)
+        options = list(takewhile(lambda word: word != "--", args))
         known = self.words()
+        for word in (word for word in options if word.startswith("-") and not NEGATIVE.match(word)):
+            if word.partition("=")[0] not in known and Path(word).is_file():
+                self.error(f"a file must not begin with a dash, as options do, got {word}: say ./{word}")
         for option in (word.partition("=")[0] for word in options if word.startswith("--")):
             if option not in known:
                 self.error(f"unrecognized arguments: {option}")

@@ -20,8 +20,9 @@ from linoto.core.intervals import (
     mean_from_total,
 )
 from linoto.core.validation import as_range, check_choice, exact, interval_text
+from linoto.logs.plays import Plays
 from linoto.logs.rows import Rows
-from linoto.logs.targets import Target, as_probabilities, needed_propensities, of_logged
+from linoto.logs.targets import Target, as_plays, needed_propensities
 
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")
 LEAST_EVENTS = 10  # below it an interval that holds is still too wide to act on
@@ -136,7 +137,7 @@ class Weighted:
     """Rows seen from a target."""
 
     rows: Rows
-    target: Floats  # (k,) or (n, k) probabilities
+    target: Plays
     weights: Floats  # (n,) target over propensity of the logged arm
     ceilings: Floats  # (k,) the largest weight a row of each arm could have, 0 where nothing is known
     unknown: float  # share of the target on arms of which nothing is known
@@ -159,22 +160,20 @@ class Weighted:
             raise ValueError("interval must not be bernstein for a target that learns, got 'bernstein'")
         limits = interval.limits(rows.rewards)
         propensities = needed_propensities(rows, method)
-        probabilities = as_probabilities(target, rows, method)
-        weights = of_logged(probabilities, rows) / propensities
+        plays = as_plays(target, rows, method)
+        weights = plays.of_logged(rows) / propensities
         if not weights.any():
             raise ValueError(
                 f"rows must show at least one arm that the target plays there, got none: {seen_in(rows)}"
             )
         least = least_propensities(rows, propensities)
-        most = probabilities if probabilities.ndim == 1 else probabilities.max(axis=0)
-        if learns:
-            most = np.ones(rows.k)
+        most = np.ones(rows.k) if learns else plays.most
         return cls(
             rows=rows,
-            target=probabilities,
+            target=plays,
             weights=weights,
             ceilings=np.divide(most, least, out=np.zeros(rows.k), where=least > 0),
-            unknown=share_of(probabilities, least == 0),
+            unknown=plays.share_of(least == 0),
             interval=interval,
             limits=limits,
             learns=learns,
@@ -187,7 +186,7 @@ class Weighted:
         return replace(
             self,
             rows=rows,
-            target=self.target if self.target.ndim == 1 else self.target[known],
+            target=self.target.take(known),
             weights=self.weights[known],
             interval=interval,
             limits=interval.limits(rows.rewards),
@@ -219,7 +218,7 @@ class Weighted:
         Where targets and propensities differ from row to row, a largest weight of all would leave few rows,
         and the largest one seen is taken.
         """
-        per_row = self.target.ndim == 2 and np.ptp(np.asarray(self.rows.propensities)) > 0
+        per_row = self.target.per_row and np.ptp(np.asarray(self.rows.propensities)) > 0
         return float(self.weights.max()) if per_row else self.ceiling
 
     def mean_of(self, terms: Floats, limits: Limits, *, plain: bool = False, centred: bool = False) -> Found:
@@ -314,7 +313,7 @@ class Weighted:
             largest_weight=float(w.max()),
             mean_weight=float(w.mean()),
             weights_fit=bool(abs(w.mean() - 1) <= 5 * w.std() / sqrt(w.size) + 1e-9),
-            unseen=share_of(self.target, np.bincount(self.rows.arms, minlength=self.rows.k) == 0),
+            unseen=self.target.share_of(np.bincount(self.rows.arms, minlength=self.rows.k) == 0),
         )
 
     def too_wide(self, value: float, found: Found) -> str:
@@ -383,11 +382,6 @@ def too_skewed(rewards: Floats, events: float) -> str:
 def kish(weights: Floats) -> float:
     """(sum w)^2 / sum w^2: how many equal weights would say as much; 0 without any."""
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
-
-
-def share_of(target: Floats, arms: Bools) -> float:
-    """The share of a target (k,) or (n, k) on some arms."""
-    return float(target[..., arms].sum(axis=-1).mean())
 
 
 def least_propensities(rows: Rows, propensities: Floats) -> Floats:

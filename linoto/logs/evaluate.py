@@ -32,13 +32,14 @@ from linoto.logs.estimates import Interval as Interval
 from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
 from linoto.logs.learning import learn_policy
 from linoto.logs.metrics import in_values
+from linoto.logs.plays import OneArm, Shares
 from linoto.logs.row_kinds import RowsOfArms, kind_of
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
 from linoto.logs.targets import (
     GREEDY,
     Target,
     agent_of,
-    as_probabilities,
+    as_plays,
     check_not_taught_by,
     choices_of,
     is_learnt,
@@ -295,19 +296,19 @@ def evaluate(
             f"practice must be None for a target that does not learn or decide, got {practice!r}"
         )
     check_seed(seed)
-    target = as_probabilities(target, rows, "an evaluation", practice=practice, seed=seed)
+    plays = as_plays(target, rows, "an evaluation", practice=practice, seed=seed)
     shared: dict[str, Any] = {"warm_start": warm_start, "interval": interval}
     calls: dict[str, Callable[[], Estimate]] = {
-        "replay": lambda: replay(rows, target, actions=actions, seed=seed, **shared),
-        "ips": lambda: ips(rows, target, **shared),
-        "snips": lambda: snips(rows, target, **shared),
-        "dr": lambda: doubly_robust(rows, target, model=model, folds=folds, ridge=ridge, **shared),
+        "replay": lambda: replay(rows, plays, actions=actions, seed=seed, **shared),
+        "ips": lambda: ips(rows, plays, **shared),
+        "snips": lambda: snips(rows, plays, **shared),
+        "dr": lambda: doubly_robust(rows, plays, model=model, folds=folds, ridge=ridge, **shared),
     }
     found = [replace(calls[method](), learnt=learnt) for method in methods or METHODS]
     for metric, own in intervals.items():
-        part = target if target.ndim == 1 else target[np.isfinite(rows.metrics[metric])]
+        known = plays.take(np.isfinite(rows.metrics[metric]))
         same: dict[str, Any] = {"methods": methods, "folds": folds, "ridge": ridge, "warm_start": warm_start}
-        estimates = evaluate(rows.about(metric), part, seed=seed, interval=own, **same)
+        estimates = evaluate(rows.about(metric), known, seed=seed, interval=own, **same)
         found += [replace(of_metric(estimate, metric, rows), learnt=learnt) for estimate in estimates]
     return found
 
@@ -369,7 +370,7 @@ def evaluate_policy(
     """What a policy would have earned that learns as it plays, and had of each metric."""
     for method in methods:
         if method != "replay":
-            as_probabilities(policy, rows, method)  # says why not
+            as_plays(policy, rows, method)  # says why not
     seen, kept = replay_rows(rows, policy, actions, warm_start, seed, interval, practice)
     found = [kept_mean(seen, kept)]
     for metric, own in intervals.items():
@@ -432,18 +433,17 @@ def evaluate_learnt(
     return [replace(estimate, learnt=said) for estimate in found]
 
 
-def learnt_choices(rows: Rows, fitted: Fitted, method: str, ridge: float) -> Floats:
-    """(n, k) 1 for what a policy plays in each block that is learnt from all rows before it."""
+def learnt_choices(rows: Rows, fitted: Fitted, method: str, ridge: float) -> OneArm:
+    """What a policy plays in each block that is learnt from all rows before it."""
     first = len(rows) - len(fitted.rows)
-    return np.concatenate(
-        [
-            choices_of(
-                learn_policy(rows.take(np.arange(first + part[0])), method=method, ridge=ridge),
-                fitted.rows.take(part),
-            )
-            for part in fitted.parts
-        ]
-    )
+    arms = [
+        choices_of(
+            learn_policy(rows.take(np.arange(first + part[0])), method=method, ridge=ridge),
+            fitted.rows.take(part),
+        ).arms
+        for part in fitted.parts
+    ]
+    return OneArm(np.concatenate(arms), rows.k)
 
 
 # -- pieces -----------------------------------------------------------------------------------------------
@@ -478,7 +478,7 @@ def replayed(
     played = np.bincount(rows.arms[kept], minlength=rows.k) / max(int(kept.sum()), 1)
     seen = Weighted(
         rows=rows,
-        target=played,
+        target=Shares(played),
         weights=weights,
         ceilings=np.full(rows.k, 1 / least),
         unknown=0.0,

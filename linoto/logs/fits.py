@@ -14,9 +14,9 @@ import numpy as np
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.validation import check_count, check_positive
+from linoto.logs.plays import OneArm, Plays, of_logged
 from linoto.logs.row_kinds import kind_of
 from linoto.logs.rows import Rows
-from linoto.logs.targets import of_logged
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,12 +31,11 @@ class Fitted:
         """The same, within what rewards can be."""
         return replace(self, predicted=[np.clip(part, low, high) for part in self.predicted])
 
-    def expected(self, target: Floats) -> Floats:
-        """(n,) of a target (k,) or (n, k)."""
+    def expected(self, target: Plays) -> Floats:
+        """(n,) of what a target plays."""
         found = np.empty(len(self.rows))
         for at, predicted in zip(self.parts, self.predicted, strict=True):
-            chosen = target if target.ndim == 1 else target[at]
-            found[at] = np.einsum("...k,...k->...", chosen, predicted)
+            found[at] = target.take(at).expected(predicted)
         return found
 
     def of_played(self) -> Floats:
@@ -46,12 +45,12 @@ class Fitted:
             found[at] = of_logged(predicted, self.rows.take(at))
         return found
 
-    def choices(self) -> Floats:
-        """(n, k) 1 for the best arm on offer."""
-        found = np.empty((len(self.rows), self.rows.k))
+    def choices(self) -> OneArm:
+        """The best arm on offer in each row."""
+        found = np.empty(len(self.rows), np.int64)
         for at, predicted in zip(self.parts, self.predicted, strict=True):
             found[at] = self.rows.take(at).best(predicted)
-        return found
+        return OneArm(found, self.rows.k)
 
     @property
     def ends(self) -> tuple[Floats, Floats]:

@@ -145,8 +145,7 @@ class FoldSums:
         deviations, tables = NormalDist().inv_cdf(level), self.scores_by_others()
 
         def least(mixture: Mixture) -> float:
-            choices = self.rows.best(mixture.of(tables))
-            terms = earned * choices[np.arange(len(self.rows)), self.rows.arms]
+            terms = earned * (self.rows.best(mixture.of(tables)) == self.rows.arms)
             return float(terms.mean() - deviations * terms.std(ddof=1) / sqrt(terms.size))
 
         return max((Mixture(model, share) for share in IMITATIONS for model in MODELS), key=least)

@@ -27,6 +27,7 @@ from linoto.logs.row_features import (
     scores_of,
 )
 
+CELLS = 2**20  # rows times arms that are compared at a time
 Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
 
 
@@ -108,7 +109,7 @@ class Rows:
             arms=self.arms[chosen],
             rewards=self.rewards[chosen],
             propensities=None if self.propensities is None else np.asarray(self.propensities)[chosen],
-            ids=None if self.ids is None else as_texts(self.ids)[chosen],
+            ids=None if self.ids is None else some_of(as_texts(self.ids), chosen),
             context={name: values[chosen] for name, values in self.context.items()},
             candidates=None if self.candidates is None else self.candidates[chosen],
             metrics={name: np.asarray(values)[chosen] for name, values in self.metrics.items()},
@@ -152,13 +153,16 @@ class Rows:
         size = len(range(len(self))[chosen]), self.k
         return np.ones(size, np.bool_) if self.candidates is None else self.candidates[chosen]
 
-    def best(self, scores: Floats) -> Floats:
-        """(n, k) 1 for the arm on offer with the best score, (k,) or (n, k); the first of equals."""
-        every = np.broadcast_to(scores, (len(self), self.k))
-        offered = every if self.candidates is None else np.where(self.candidates, every, -np.inf)
-        chosen = np.zeros(every.shape)
-        chosen[np.arange(len(self)), offered.argmax(axis=1)] = 1.0
-        return chosen
+    def best(self, scores: Floats) -> Ints:
+        """(n,) the arm on offer with the best score, (k,) or (n, k); the first of equals."""
+        if scores.ndim == 1 and self.candidates is None:
+            return np.full(len(self), scores.argmax())
+        every, found = np.broadcast_to(scores, (len(self), self.k)), np.empty(len(self), np.int64)
+        size = max(CELLS // self.k, 1)
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            found[part] = np.where(self.on_offer(part), every[part], -np.inf).argmax(axis=1)
+        return found
 
     # -- features
 
@@ -186,8 +190,10 @@ class Rows:
         return gram_of(some, d), some.weighted_sum(self.rewards[chosen], d)
 
     def scores(self, theta: Floats) -> Floats:
-        """(n, k) what a parameter expects of every arm in every row."""
-        return scores_of(self.known_recipe, self.columns, theta, len(self))
+        """(n, k) what a parameter expects of every arm in every row: read only, as rows may share it."""
+        rows = len(self) if self.known_recipe.context else 1  # without a context all rows are alike
+        found = scores_of(self.known_recipe, self.columns, theta, rows)
+        return np.broadcast_to(found, (len(self), self.k))
 
     def every_arm(self) -> Iterator[tuple[slice, Sparse]]:
         """The features of every arm in every row, in parts of rows."""
@@ -347,6 +353,8 @@ def plain(value: Any) -> Any:
 class Texts(np.ndarray[tuple[int], np.dtype[Any]]):
     """Ids that are texts already, and so is what is taken of them: to write them again takes seconds."""
 
+    distinct = False  # whether all are known to differ; of what is taken of them nobody knows
+
 
 def as_texts(ids: Ids) -> Texts:
     """(n,) of each id, the text by which it is known."""
@@ -359,10 +367,26 @@ def as_ids(value: Ids, n: int) -> Texts:
     """(n,) texts that all differ."""
     ids = as_texts(value)
     check_length("ids", ids, n)
+    if ids.distinct:  # to sort a million texts takes a second, and parts of rows are taken by the dozen
+        return ids
     values, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
         raise ValueError(f"ids must differ from row to row, got {str(values[counts > 1][0])!r} twice")
-    return ids
+    return known_to_differ(ids.copy() if ids is value else ids)
+
+
+def some_of(ids: Texts, chosen: npt.NDArray[Any]) -> Texts:
+    """Those of some rows: a mask or positions; not known to differ where a position may be there twice."""
+    found = ids[chosen]
+    once = chosen.dtype == np.bool_ or ((chosen[:1] >= 0).all() and (np.diff(chosen) > 0).all())
+    return known_to_differ(found) if ids.distinct and once else found
+
+
+def known_to_differ(ids: Texts) -> Texts:
+    """The same ids, which nobody can change any more."""
+    found = ids.view()
+    found.flags.writeable, found.distinct = False, True
+    return found
 
 
 def check_length(name: str, values: npt.NDArray[Any], n: int) -> None:

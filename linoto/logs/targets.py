@@ -1,4 +1,4 @@
-"""Targets: the probabilities with which another policy plays each arm in logged rows."""
+"""Targets: what another policy plays in logged rows."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from linoto.core.hints import nearest
 from linoto.core.learnt import LearntPolicy
 from linoto.core.names import check_index
 from linoto.core.validation import as_arm, as_floats, is_number
+from linoto.logs.plays import OneArm, Plays, Shares
 from linoto.logs.row_kinds import Practice, kind_of
 from linoto.logs.rows import Rows, check_others
 
@@ -38,13 +39,13 @@ def is_learnt(target: Target) -> bool:
     return isinstance(target, str) and target in (GREEDY, *LEARNING)
 
 
-def as_probabilities(
-    target: Target, rows: Rows, method: str, *, practice: Practice = None, seed: int = 0
-) -> Floats:
-    """(k,) or (n, k) the probabilities with which a target plays each arm; 0 for those not on offer.
+def as_plays(target: Target, rows: Rows, method: str, *, practice: Practice = None, seed: int = 0) -> Plays:
+    """What a target plays in each row, on arms that were on offer.
 
     A running agent may need `practice`, and draws by `seed`.
     """
+    if isinstance(target, Shares | OneArm):
+        return target  # it was checked when it was made
     if is_policy(target):
         raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
     if isinstance(target, Guard):
@@ -53,22 +54,40 @@ def as_probabilities(
     if isinstance(target, int | np.integer):
         arm = as_arm(target, rows.k, "target")
         check_index("target", arm, rows.names)
-        found: Any = np.eye(rows.k)[arm]
+        found: Plays = one_arm(arm, rows)
     elif isinstance(target, LearntPolicy):
         found = choices_of(target, rows)
-    elif isinstance(target, str | Mapping):
-        found = weights_of(target, rows)
+    elif isinstance(target, str):
+        found = one_arm(place_of(target, rows, places_in(rows)), rows)
+    elif isinstance(target, Mapping):
+        found = checked(weights_of(target, rows, places_in(rows)), rows)
     elif (agent := agent_of(target)) is not None:
         found = decided_by(agent, rows, practice, np.random.default_rng(seed))
-    elif callable(target) or hasattr(target, "decide"):
-        found = np.array([answer_in(row, target, rows) for row in range(len(rows))])
+    elif hasattr(target, "decide"):
+        found = OneArm(np.array([kind_of(rows).ask(target, row)[1] for row in range(len(rows))]), rows.k)
+    elif callable(target):
+        found = answered(target, rows)
     else:
-        found = target
-    probabilities = per_arm("target", found, rows)
+        found = checked(target, rows)
+    return found.on_offer(rows)
+
+
+def checked(value: npt.ArrayLike, rows: Rows) -> Shares:
+    """Probabilities of arms, (k,) or (n, k)."""
+    probabilities = per_arm("target", value, rows)
     wrong = (probabilities < 0).any() or (abs(probabilities.sum(axis=-1) - 1) > 1e-6).any()
     if wrong:
         raise ValueError("target must be probabilities that sum to 1, got some that do not")
-    return on_offer(probabilities, rows)
+    return Shares(probabilities)
+
+
+def one_arm(arm: int, rows: Rows) -> Plays:
+    """The same arm in every row."""
+    if rows.candidates is not None:
+        return OneArm(np.full(len(rows), arm), rows.k)
+    weights = np.zeros(rows.k)
+    weights[arm] = 1.0
+    return Shares(weights)
 
 
 def learnt_part(target: Target) -> LearntPolicy | None:
@@ -88,48 +107,63 @@ def check_not_taught_by(rows: Rows, target: Target) -> None:
         check_others(rows, learnt.built_by, "a learnt policy", "it was learnt from")
 
 
-def choices_of(policy: LearntPolicy, rows: Rows) -> Floats:
-    """(n, k) 1 for the arm that a learnt policy plays in each row."""
+def choices_of(policy: LearntPolicy, rows: Rows) -> OneArm:
+    """The arm that a learnt policy plays in each row."""
     policy.recipe.check_same(rows.known_recipe)
-    return rows.best(rows.scores(policy.parameter))
+    return OneArm(rows.best(rows.scores(policy.parameter)), rows.k)
 
 
-def on_offer(probabilities: Floats, rows: Rows) -> Floats:
-    """The same, if they are on arms that could be played."""
-    if rows.candidates is None:
-        return probabilities
-    every = np.ascontiguousarray(np.broadcast_to(probabilities, rows.candidates.shape))
-    outside = (every > 0) & ~rows.candidates
-    if outside.any():
-        row, arm = np.argwhere(outside)[0].tolist()
-        raise ValueError(f"target must play arms that are on offer, got {rows.name(arm)} in row {row + 1}")
-    return every
+def places_in(rows: Rows) -> dict[str, int]:
+    """Which arm a name is; of rows without names none is known."""
+    return {name: place for place, name in enumerate(rows.names or ())}
 
 
-def weights_of(answer: str | Mapping[str, float], rows: Rows) -> Floats:
-    """(k,) an arm by its name, or weights by name."""
+def place_of(name: Any, rows: Rows, places: Mapping[str, int]) -> int:
+    """Which arm a target calls by this name."""
     if rows.names is None:
         raise ValueError("names must be given where a target plays arms by name, got None")
-    places = {name: place for place, name in enumerate(rows.names)}
+    known = name if name in places else text_of(name)
+    if known not in places:
+        hint = nearest(known, places)
+        raise ValueError(f"target must play one of the {rows.k} arms, got {name!r}{hint}")
+    return places[known]
+
+
+def weights_of(answer: Mapping[str, float], rows: Rows, places: Mapping[str, int]) -> Floats:
+    """(k,) weights by name."""
+    if rows.names is None:
+        raise ValueError("names must be given where a target plays arms by name, got None")
     weights = np.zeros(rows.k)
-    for name, weight in {answer: 1.0}.items() if isinstance(answer, str) else answer.items():
-        known = name if name in places else text_of(name)
-        if known not in places:
-            hint = nearest(known, places)
-            raise ValueError(f"target must play one of the {rows.k} arms, got {name!r}{hint}")
+    for name, weight in answer.items():
         if not (is_number(weight) or isinstance(weight, bool | np.bool_)):
             raise ValueError(f"target must play arms with numbers as weights, got {weight!r} for {name!r}")
-        weights[places[known]] += weight
+        weights[place_of(name, rows, places)] += weight
     return weights
 
 
-def answer_in(row: int, target: Any, rows: Rows) -> Floats:
-    """(k,) what a function or an agent answers in a row, without learning from it."""
-    if hasattr(target, "decide"):
-        return np.asarray(np.eye(rows.k)[kind_of(rows).ask(target, row)[1]])
+def answered(target: Any, rows: Rows) -> Plays:
+    """What a function answers in each row: one arm, or weights in some of them."""
+    places = places_in(rows)
+    answers = [answer_in(row, target, rows, places) for row in range(len(rows))]
+    arms = [answer for answer in answers if isinstance(answer, int)]
+    if len(arms) == len(answers):
+        return OneArm(np.array(arms), rows.k)
+    table = np.zeros((len(rows), rows.k))
+    for row, answer in enumerate(answers):
+        if isinstance(answer, int):
+            table[row, answer] = 1.0
+        else:
+            table[row] = answer
+    return checked(table, rows)
+
+
+def answer_in(row: int, target: Any, rows: Rows, places: Mapping[str, int]) -> int | Floats:
+    """The arm that a function answers in a row, or (k,) weights."""
     answer = target(rows.context_of(row), rows.offered(row))
-    if isinstance(answer, str | Mapping):
-        return weights_of(answer, rows)
+    if isinstance(answer, str):
+        return place_of(answer, rows, places)
+    if isinstance(answer, Mapping):
+        return weights_of(answer, rows, places)
     weights = as_floats("target's answer", answer, ndim=1)
     if weights.size != rows.k:
         raise ValueError(
@@ -144,8 +178,8 @@ def agent_of(target: Target) -> Agent | None:
     return now if isinstance(now, Agent) else None
 
 
-def decided_by(agent: Agent, rows: Rows, practice: Practice, rng: np.random.Generator) -> Floats:
-    """(n, k) 1 for what a copy of a running agent would decide in each row, with draws and a coin of its own.
+def decided_by(agent: Agent, rows: Rows, practice: Practice, rng: np.random.Generator) -> OneArm:
+    """What a copy of a running agent would decide in each row, with draws and a coin of its own.
 
     The agent goes on as if nobody had asked, and nobody is shown what it has drawn for its next round.
     """
@@ -157,13 +191,13 @@ def decided_by(agent: Agent, rows: Rows, practice: Practice, rng: np.random.Gene
     asking, asked = kind_of(rows, practice), deepcopy(agent)
     asking.check_practice()
     asking.check_agent(agent)
-    found = np.zeros((len(rows), rows.k))
+    found = np.empty(len(rows), np.int64)
     for row in range(len(rows)):
         asked.use_draws(rng)
         asked.use_coins(KeyedCoins(rng.bytes(KEY_BYTES)))
         choice = asked.driver.peek(None, asked.driver.question(**asking.question_for(agent, row)))
-        found[row, asking.place(choice)] = 1.0
-    return found
+        found[row] = asking.place(choice)
+    return OneArm(found, rows.k)
 
 
 def per_arm(name: str, value: npt.ArrayLike, rows: Rows) -> Floats:
@@ -174,11 +208,6 @@ def per_arm(name: str, value: npt.ArrayLike, rows: Rows) -> Floats:
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
     return array
-
-
-def of_logged(values: Floats, rows: Rows) -> Floats:
-    """(n,) the entries of (k,) or (n, k) values that belong to the logged arms."""
-    return np.asarray(values[rows.arms] if values.ndim == 1 else values[np.arange(len(rows)), rows.arms])
 
 
 def needed_propensities(rows: Rows, method: str) -> Floats:

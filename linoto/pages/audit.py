@@ -67,6 +67,9 @@ def write_audit(
         never_pulled=f"; never pulled: {names_of(audit.log.arms.names, unseen)}" if unseen.size else "",
         named=figures.NAMED,
         most_arms=figures.MOST_ARMS,
+        most_points=figures.MOST_POINTS,
+        many_directions=audit.coverage.rank > figures.MOST_BARS,
+        halves_left=audit.drift is not None and figures.shown_halves(audit).size < audit.drift.arms.size,
     )
 
 

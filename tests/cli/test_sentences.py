@@ -77,6 +77,19 @@ def test_a_file_that_cannot_be_opened_is_named_without_a_number(
     assert capsys.readouterr().err == f"linoto: {mix}: No such file or directory\n"
 
 
+@pytest.mark.parametrize("command", ["audit", "evaluate", "preview"])
+@pytest.mark.few(1)
+def test_a_file_that_begins_with_a_dash_is_named_with_what_to_type(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("-log.csv", "--log.csv"):
+        Path(name).write_text("item,click\nA,1\n")
+        assert run(command, name, "--item", "item", "--reward", "click") == 2
+        said = f"a file must not begin with a dash, as options do, got {name}: say ./{name}"
+        assert capsys.readouterr().err == f"linoto {command}: {said} (see linoto {command} --help)\n"
+
+
 def test_what_the_system_says_is_said_without_its_number() -> None:
     assert sentence(OSError(28, "No space left on device")) == "No space left on device"
     assert sentence(OSError(2, "No such file or directory", "x.csv")) == "x.csv: No such file or directory"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Tolerance
 from linoto.core.kernels import estimate, learning
-from linoto.core.kernels.compiling import STAMP, CodeFiles, stamp_of
+from linoto.core.kernels.compiling import STAMP, CodeFiles, Inner, stamp_of
 from linoto.core.offline import Offline
 from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import run_in_python
@@ -307,3 +309,13 @@ def test_kernels_that_may_not_be_compiled_say_so_in_one_sentence() -> None:
     assert done.stderr.splitlines()[-1] == (
         "RuntimeError: kernels must be compiled, got NUMBA_DISABLE_JIT=1: unset it and start again"
     )
+
+
+def test_a_kernel_that_only_kernels_call_is_copied_as_a_function_is() -> None:
+    """It hung: a copy asked for what it is made of, and so for itself."""
+    kernel = estimate.refresh
+    assert isinstance(kernel, Inner)
+    assert copy.copy(kernel) is kernel and copy.deepcopy({"of": kernel})["of"] is kernel
+    assert pickle.loads(pickle.dumps(kernel)) is kernel
+    with pytest.raises(AttributeError, match="kernel"):
+        Inner.__new__(Inner).targetoptions  # noqa: B018 - that it answers at all

@@ -26,7 +26,7 @@ from linoto import (
     evaluate,
     read_log,
 )
-from linoto.logs.targets import as_probabilities
+from linoto.logs.targets import as_plays
 
 ITEMS, COUNTRIES = ("A", "B", "C"), ("DE", "NO")
 RECIPE = Recipe(
@@ -54,7 +54,7 @@ def in_contexts() -> Rows:
 def test_an_agent_that_draws_is_judged_by_how_often_it_plays_each_arm(policy: Any) -> None:
     """Shares of 4,000 rows are within 4.5 deviations: one run in 20,000 fails by chance, for three arms."""
     agent = policy.start(np.eye(3), LOG, rng=0)
-    shares = as_probabilities(agent, rows(), "a test").mean(axis=0)
+    shares = [as_plays(agent, rows(), "a test").share_of(np.arange(3) == arm) for arm in range(3)]
     expected = [agent.propensity(arm, redraws=20_000, rng=3) for arm in range(3)]
     assert min(expected) > 0.01
     assert shares == pytest.approx(expected, abs=4.5 * np.sqrt(0.25 / ROWS + 0.25 / 20_000))

@@ -150,7 +150,7 @@ def test_a_parameter_a_function_and_an_agent_are_the_same_target() -> None:
         return offered[int(np.argmax(RECIPE.transform(context, offered) @ theta))]
 
     options: dict[str, Any] = {"methods": ("ips",), "interval": Interval(kind="normal")}
-    targets = (rows.best(rows.scores(theta)), best, agent)
+    targets = (np.eye(rows.k)[rows.best(rows.scores(theta))], best, agent)
     assert len({evaluate(rows, target, **options)[0].value for target in targets}) == 1
 
 
@@ -332,7 +332,7 @@ def test_a_greedy_target_by_block_means_what_its_blocks_earn() -> None:
         chance = np.where(good, 0.6, 0.3)
         rows = replace(rows, rewards=(rng.random(500) < chance).astype(float))
         fitted, _ = fit_earlier_blocks(rows)
-        best = fitted.choices().argmax(axis=1)
+        best = fitted.choices().arms
         truth = np.where((fitted.rows.context["country"] == "DE") == (best == 1), 0.6, 0.3).mean()
         found = evaluate(rows, "greedy", methods=("dr",))[0]
         missed += not found.low <= truth <= found.high
@@ -345,7 +345,8 @@ def test_a_greedy_target_by_block_means_what_its_blocks_earn() -> None:
 def test_a_fixed_target_is_replayed_in_contexts_by_the_rows_that_agree() -> None:
     rows, _ = every_choice()
     scores = rows.scores(np.linspace(-1, 1, RECIPE.d))
-    (found,) = evaluate(rows, rows.best(scores), methods=("replay",), interval=Interval(reward_range=(0, 1)))
+    best, coins = np.eye(rows.k)[rows.best(scores)], Interval(reward_range=(0, 1))
+    (found,) = evaluate(rows, best, methods=("replay",), interval=coins)
     agree = scores.argmax(axis=1) == rows.arms
     assert found.used == agree.sum() and found.value == pytest.approx(rows.rewards[agree].mean())
 

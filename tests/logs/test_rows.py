@@ -79,6 +79,30 @@ def test_ids_stay_the_texts_that_they_are_and_a_row_taken_twice_is_refused() -> 
         rows.take(np.array([0, 0]))
 
 
+def test_parts_of_rows_know_that_their_ids_differ() -> None:
+    """Else they would be compared once more for each part, which takes a tenth of an audit."""
+    rows = Rows(arms=[0, 1, 0, 1], rewards=[0.0, 1.0, 1.0, 0.0], k=2, ids=["a", "b", "c", "d"])
+    ids: Any = rows.ids
+    assert ids.distinct and not ids[:2].distinct and not ids.flags.writeable
+    for chosen in (rows.arms == 1, np.array([0, 2, 3]), np.arange(2), np.zeros(4, np.bool_) | True):
+        part: Any = rows.take(chosen).ids
+        assert part.distinct and part.tolist() == ids[chosen].tolist() and not part.flags.writeable
+    for twice in ([1, 1], [0, 2, 0], [0, -4]):
+        with pytest.raises(ValueError, match=r"ids must differ from row to row, got '[ab]' twice"):
+            rows.take(np.array(twice))
+    assert np.asarray(rows.take(np.array([2, 0])).ids).tolist() == ["c", "a"]
+
+
+def test_ids_that_somebody_holds_and_changes_are_compared() -> None:
+    rows = Rows(arms=[0, 1], rewards=[0.0, 1.0], k=2, ids=["a", "b"])
+    mine: Any = np.asanyarray(rows.ids).copy()
+    again = Rows(arms=[0, 1], rewards=[0.0, 1.0], k=2, ids=mine)
+    mine[1] = "a"
+    assert np.asarray(again.ids).tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="ids must differ from row to row, got 'a' twice"):
+        Rows(arms=[0, 1], rewards=[0.0, 1.0], k=2, ids=mine)
+
+
 def test_numbers_that_are_made_of_ids_are_ids_again() -> None:
     rows = Rows(arms=[0, 1] * 20, rewards=[0.0, 1.0] * 20, k=2, ids=range(40)).take(np.arange(30))
     numbered = replace(rows, ids=np.asanyarray(rows.ids).astype(float))

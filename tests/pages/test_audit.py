@@ -238,3 +238,52 @@ def test_directions_that_are_known_alike_have_bars_of_like_height() -> None:
     low, high = axes.get_ylim()
     ends = [float(bar.get_height()) for bar in axes.patches]  # type: ignore[attr-defined]
     assert low <= min(ends) / 10 and low <= max(ends) / 1000 and max(ends) < high
+
+
+@pytest.fixture(scope="module")
+def of_many() -> Audit:
+    """Of 1,200 arms in 12 rounds each; one of them earned everything early, and nothing late."""
+    from linoto.logs.arms import ArmTable
+
+    k, rng = 1_200, np.random.default_rng(0)
+    names = [f"arm-{arm}" for arm in range(k)]
+    rows = np.concatenate([np.tile(np.arange(k), 12), np.full(80, 7)])
+    turn = np.concatenate([np.repeat(np.arange(12), k), np.tile(np.arange(12), 7)[:80]])
+    click = np.where(rows == 7, turn < 6, rng.random(rows.size) < 0.3)
+    order = np.argsort(turn, kind="stable")
+    table = pd.DataFrame({"item": [names[arm] for arm in rows], "click": click.astype(int), "at": turn})
+    named = {"item": "item", "reward": "click", "time": "at"}
+    return audit_log(linoto.read_log(table.iloc[order], arms=ArmTable.one_hot(names), **named))
+
+
+def test_pictures_of_thousands_of_arms_have_what_a_person_can_see(of_many: Audit, drawn: None) -> None:
+    from linoto.pages.figures.audit import MOST_BARS, MOST_POINTS, draw_drift, draw_spectrum, shown_halves
+
+    (axes,) = draw_spectrum(of_many).axes
+    assert len(axes.patches) == 1 and of_many.coverage.rank > MOST_BARS
+    (axes,) = draw_drift(of_many).axes
+    points = sum(len(np.asarray(part.get_offsets())) for part in axes.collections)
+    assert points == shown_halves(of_many).size <= 2 * MOST_POINTS < of_many.log.offline.pulls.size
+
+
+def test_arms_that_changed_are_in_the_picture_however_many_there_are(of_many: Audit) -> None:
+    from linoto.pages.figures.audit import shown_halves
+
+    drift = of_many.drift
+    assert drift is not None
+    assert 7 in drift.moved and set(drift.moved) <= set(drift.arms[shown_halves(of_many)])
+
+
+def test_the_page_of_thousands_of_arms_says_which_are_shown_and_where_the_rest_is(
+    of_many: Audit, tmp_path: Path, drawn: None
+) -> None:
+    from linoto.pages.audit import write_audit
+
+    text = write_audit(tmp_path / "many.html", of_many, source="log", command="linoto audit").read_text(
+        "utf-8"
+    )
+    assert len(text) < 2_000_000
+    page = Page(text)
+    for words in ("200 of 1,200 arms", "of all are in the file that", "The 500 arms pulled most, and those"):
+        assert words in page.text
+    assert "a step stands for several directions" in page.text

@@ -18,7 +18,7 @@ from pyarrow import parquet
 import linoto
 from linoto.service.errors import Refused
 from linoto.service.loops.spec import (
-    MOST_FEATURES,
+    MOST_ARMS,
     Arm,
     LogFile,
     LogStatistics,
@@ -229,9 +229,9 @@ def test_errors_about_a_log_do_not_tell_its_folder(folder: Path) -> None:
 
 
 def test_a_log_with_too_many_arms_says_how_many_are_allowed(folder: Path) -> None:
-    write(folder / "wide.csv", [(f"arm {i}", 1) for i in range(MOST_FEATURES + 1)])
+    write(folder / "wide.csv", [(f"arm {i}", 1) for i in range(MOST_ARMS + 1)])
     said = refusal(spec_of("wide.csv"), folder)
-    assert said == f"wide.csv must name at most {MOST_FEATURES} arms where arms are left out, got more"
+    assert said == f"wide.csv must name at most {MOST_ARMS} arms where arms are left out, got more"
 
 
 def test_a_log_is_given_once(folder: Path) -> None:

@@ -23,7 +23,7 @@ from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
 from linoto.core.features.digests import Digested
 from linoto.core.hints import as_names, nearest, shortened_list
 from linoto.core.names import Labelled, Names, Numbered, as_kept, places_of
-from linoto.core.validation import MANY_ARMS, as_floats, check_count
+from linoto.core.validation import LARGEST, MANY_ARMS, as_floats, check_count
 
 Term = tuple[str, ...]  # the names of the columns whose features are multiplied; (): the intercept
 Arms = Sequence[str] | Mapping[str, Mapping[str, Any]]
@@ -414,9 +414,14 @@ def read_fields(what: str, given: Mapping[str, Any], columns: Sequence[Column]) 
                 got = type(given[field]).__name__
                 raise ValueError(f"{what} field {field!r} must be {column.expected}, got a {got}")
         try:
-            found[column.name] = column.vector(column.taken(given))
+            found[column.name] = vector = column.vector(column.taken(given))
         except ValueError as error:
             raise ValueError(f"{what} field {error}") from None
+        if not np.vdot(vector, vector) < LARGEST:
+            fields, got = (
+                ", ".join(map(repr, words)) for words in (column.reads, map(given.get, column.reads))
+            )
+            raise ValueError(f"{what} field {fields} must make features below {LARGEST**0.5:g}, got {got}")
     return found
 
 

@@ -259,6 +259,11 @@ class Inner:
 
     def __init__(self, function: Callable[..., Any], options: Any) -> None:
         self.py_func, self.options = function, options
+        self.__module__ = function.__module__
+
+    def __reduce__(self) -> str:
+        """Like a function: a copy is the kernel itself, and what is pickled is where it stands."""
+        return self.py_func.__qualname__
 
     @property
     def kernel(self) -> Any:
@@ -273,6 +278,8 @@ class Inner:
         return self.kernel._numba_type_
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("py_func", "options", "kernel"):  # not made yet: the kernel needs both others
+            raise AttributeError(name)
         return getattr(self.kernel, name)
 
 

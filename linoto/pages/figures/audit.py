@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ARMS = 40  # in the picture of means: those pulled most often
+MOST_BARS = 200  # directions with a bar of their own; of more, as many steps
+MOST_POINTS = 500  # arms in the picture of early and late: those pulled most often, and so many that changed
 NAMED = 25  # arms that the page lists without being asked
 DATA, MODEL, MOVED, GREY = "#00798c", "#edae49", "#d1495b", "#8d96a3"
 
@@ -43,7 +45,11 @@ def draw_spectrum(audit: Audit) -> Figure:
     values = audit.coverage.eigenvalues[::-1]
     known = audit.coverage.rank
     figure, axes = panel()
-    axes.bar(np.arange(1, known + 1), values[:known], color=DATA, width=0.8)
+    if known <= MOST_BARS:
+        axes.bar(np.arange(1, known + 1), values[:known], color=DATA, width=0.8)
+    else:  # one line around all of them: thousands of bars are thinner than a pixel
+        ends = np.linspace(0, known, MOST_BARS + 1).round().astype(np.int64)
+        axes.stairs(values[ends[:-1]], ends + 0.5, fill=True, color=DATA)
     axes.set(yscale="log", xlim=(0.3, values.size + 0.7))
     if known:  # three decades at least: a bar that begins just below its end says nothing of its height
         axes.set_ylim(min(values[known - 1] / 10, values[0] / 1000), 2 * values[0])
@@ -57,9 +63,10 @@ def draw_drift(audit: Audit) -> Figure:
     """Early against late means, sized by pulls."""
     drift = audit.drift
     assert drift is not None  # only drawn where there is one
-    pulls = audit.log.offline.pulls[drift.arms]
-    changed = np.isin(drift.arms, drift.moved)
-    both = np.array([drift.early, drift.late])
+    shown = shown_halves(audit)
+    pulls = audit.log.offline.pulls[drift.arms[shown]]
+    changed = np.isin(drift.arms[shown], drift.moved)
+    both = np.array([drift.early[shown], drift.late[shown]])
     figure, axes = panel()
     axes.plot([both.min(), both.max()], [both.min(), both.max()], color=GREY, linewidth=1)
     sizes = 6 + 60 * pulls / pulls.max()
@@ -95,6 +102,15 @@ def shown_arms(audit: Audit) -> Ints:
     most = seen[np.argsort(-offline.pulls[seen], kind="stable")[:MOST_ARMS]]
     means = offline.reward_sums[most] / offline.pulls[most]
     return np.asarray(most[np.argsort(means, kind="stable")])
+
+
+def shown_halves(audit: Audit) -> Ints:
+    """The places, among arms pulled in both halves, of those in the picture: most pulled, and changed."""
+    drift = audit.drift
+    assert drift is not None  # only asked for where there is one
+    most = np.argsort(-audit.log.offline.pulls[drift.arms], kind="stable")
+    changed = np.isin(drift.arms[most], drift.moved)
+    return np.sort(np.concatenate([most[~changed][:MOST_POINTS], most[changed][:MOST_POINTS]]))
 
 
 def shortened(name: str) -> str:

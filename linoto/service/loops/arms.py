@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from linoto.core.features.recipe import Recipe
 from linoto.core.names import Numbered
+from linoto.core.one_hot import is_compact
 from linoto.service.errors import invalid
 from linoto.service.loops.events import ArmsChanged, Context, DecisionMade
 from linoto.service.loops.practice_weights import Practice
@@ -97,10 +98,11 @@ class LoopArms(ABC):
 
     def check_redraws(self, redraws: int, agent: LoopAgent, k: int, d: int) -> None:
         """Refuse draws that would keep every caller waiting at each decision."""
-        most = MOST_DRAWN // self.redraw_work(k, d)
+        most = MOST_DRAWN // self.redraw_work(agent, k, d)
         if agent.rule.needs_redraws and redraws > most:
+            features = "without" if is_compact(agent.actions) else f"with {d}"
             raise invalid(
-                f"redraws must be at most {most} for {k} arms with {d} features, got {redraws}: give "
+                f"redraws must be at most {most} for {k} arms {features} features, got {redraws}: give "
                 f"{f'{most}, or 0' if most else '0'} where decisions need no propensity"
             )
 
@@ -120,11 +122,11 @@ class LoopArms(ABC):
         """
 
     @abstractmethod
-    def redraw_work(self, k: int, d: int) -> int:
+    def redraw_work(self, agent: LoopAgent, k: int, d: int) -> int:
         """Multiplications of one redraw, for k arms with d features."""
 
     @abstractmethod
-    def work(self, k: int, d: int, redraws: int) -> int:
+    def work(self, agent: LoopAgent, k: int, d: int, redraws: int) -> int:
         """Multiplications of one decision, with its redraws."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ def most_in_batch(loop: Loop) -> int:
     agent = loop.agent
     draws = loop.spec.redraws if agent.rule.needs_redraws else 0
     k, d = len(loop.names), agent.d
-    return min(MOST_IN_BATCH, max(1, MOST_WORK // loop.arms.work(k, d, draws)))
+    return min(MOST_IN_BATCH, max(1, MOST_WORK // loop.arms.work(agent, k, d, draws)))
 
 
 def check_batch(loop: Loop, count: int) -> None:

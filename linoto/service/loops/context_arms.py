@@ -97,10 +97,10 @@ class ContextArms(LoopArms):
         assert isinstance(agent, Agent)  # `start` refuses any other
         return Watch.over_rounds(agent, certificate, spec)
 
-    def redraw_work(self, k: int, d: int) -> int:
+    def redraw_work(self, agent: LoopAgent, k: int, d: int) -> int:
         return k * d**2
 
-    def work(self, k: int, d: int, redraws: int) -> int:
+    def work(self, agent: LoopAgent, k: int, d: int, redraws: int) -> int:
         return k * d * max(d * (1 + redraws), LEAST_WIDTH)
 
     def use_key(self, agent: LoopAgent, key: LoopKey) -> None:

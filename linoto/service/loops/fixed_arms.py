@@ -18,7 +18,7 @@ from linoto.core.confidence import why_noise_refuted
 from linoto.core.doubling import DoublingAgent
 from linoto.core.false_bounds import at_any_ridge
 from linoto.core.hints import shortened_list
-from linoto.core.one_hot import find_one_hot, one_hot, recognising
+from linoto.core.one_hot import find_one_hot, is_compact, one_hot, recognising
 from linoto.core.rails import ridge_of_reward
 from linoto.core.slices import slicing
 from linoto.core.snapshots import from_dict, resume
@@ -29,7 +29,7 @@ from linoto.service.loops.arms import Added, LoopArms
 from linoto.service.loops.events import ArmsChanged, Context, DecisionMade
 from linoto.service.loops.practice_weights import Practice
 from linoto.service.loops.questions import FixedQuestion
-from linoto.service.loops.spec import MOST_FEATURES, LoopAgent, LoopSpec, log_of
+from linoto.service.loops.spec import MOST_ARMS, MOST_FEATURES, LoopAgent, LoopSpec, log_of
 from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.watch import Watch
 from linoto.service.storage.features import StoredArms, known_arms
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from linoto.service.loops.state import LoopState
 
 MOST_NUMBERS = 4_000_000  # of all features together
+MOST_ADDED = 20_000_000  # numbers of arms without features that come at once, with their zeros: 160 MB
+DRAW_WORK = 50  # multiplications that take as long as one number drawn, of an arm without features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +119,12 @@ class FixedArms(LoopArms):
     ) -> Watch:
         return Watch.over_arms(agent, certificate, spec, later, anew=anew)
 
-    def redraw_work(self, k: int, d: int) -> int:
-        return d * (k + d)
+    def redraw_work(self, agent: LoopAgent, k: int, d: int) -> int:
+        return DRAW_WORK * k if is_compact(agent.actions) else d * (k + d)
 
-    def work(self, k: int, d: int, redraws: int) -> int:
-        return k * d + self.redraw_work(k, d) * redraws
+    def work(self, agent: LoopAgent, k: int, d: int, redraws: int) -> int:
+        once = 3 * DRAW_WORK * k if is_compact(agent.actions) else k * d  # an explorer may draw twice
+        return once + self.redraw_work(agent, k, d) * redraws
 
     def use_key(self, agent: LoopAgent, key: LoopKey) -> None:
         if agent.gate.throws_coin:
@@ -236,12 +239,21 @@ def features(spec: LoopSpec) -> Floats:
 
 def checked_count(k: int) -> int:
     """So many arms without features, each of which is one; more are refused."""
-    if k > MOST_FEATURES:
+    if k > MOST_ARMS:
         raise invalid(
-            f"arms must have features where there are more than {MOST_FEATURES:,}, got {k:,} without: "
+            f"arms must have features where there are more than {MOST_ARMS:,}, got {k:,} without: "
             "one reward then teaches about many of them"
         )
     return k
+
+
+def check_added(count: int, k: int) -> None:
+    """Refuse arms without features of which fewer must come at once: each has its zeros for a moment."""
+    most = max(MOST_ADDED // k, 1)
+    if count > most:
+        raise invalid(
+            f"arms must come at most {most} at once where there are {k:,} without features, got {count}"
+        )
 
 
 def features_by_file(digest: str) -> Floats:
@@ -260,7 +272,9 @@ def new_features(agent: LoopAgent, added: Added) -> Floats:
     if not without and any(features is None or len(features) != d for features in given):
         raise invalid(f"features must be the {d} numbers that the arms of this loop have, for every new arm")
     width = d + len(given) if without else d
-    if width > MOST_FEATURES or (k + len(given)) * width > MOST_NUMBERS:
+    if without and is_compact(agent.actions):
+        check_added(len(given), checked_count(width))
+    elif width > MOST_FEATURES or (k + len(given)) * width > MOST_NUMBERS:
         raise invalid(
             f"arms must have at most {MOST_FEATURES} features and {MOST_NUMBERS} numbers in all, got "
             f"{k + len(given)} x {width}"

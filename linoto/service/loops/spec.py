@@ -36,6 +36,7 @@ from linoto.service.storage.features import known_arms
 from linoto.service.storage.log_files import count_context_log, count_log
 
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
+MOST_ARMS = 100_000  # that a request lists
 SUMS = ("pulls", "reward_sums", "reward_squares")
 MOST_METRICS = 20  # guardrails, each with a ledger in every decision
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -90,7 +91,7 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     `log`, and `practice` says what is done today: an item, weights of items, or "given" with each decision.
     """
 
-    arms: Annotated[list[Arm], Meta(min_length=1, max_length=100_000)] = field(default_factory=list)
+    arms: Annotated[list[Arm], Meta(min_length=1, max_length=MOST_ARMS)] = field(default_factory=list)
     policy: dict[str, Any]
     default_reward: Number
     offline: LogStatistics | None = None
@@ -302,7 +303,7 @@ def arms_and_statistics(spec: LoopSpec, logs: Path | None) -> tuple[list[Arm], L
     if spec.log is not None:
         file, action, reward = spec.log.file, spec.log.action, spec.log.reward
         log, found = count_log(
-            logs, file, action=action, reward=reward, arms=names, most=MOST_FEATURES, longest=LONGEST_NAME
+            logs, file, action=action, reward=reward, arms=names, most=MOST_ARMS, longest=LONGEST_NAME
         )
         if spec.features is not None:
             return [], as_statistics(log, played_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linoto import Category, Numeric, Recipe
+from linoto import Category, Gated, Numeric, Open, Recipe
 from linoto.columns import ItemColumn
 
 AGE = Numeric(name="age", mean=40.0, scale=8.0)
@@ -157,6 +157,21 @@ def test_a_table_is_no_value_of_a_field(package: str) -> None:
 def test_a_recipe_that_cannot_be_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Recipe(**fields)
+
+
+@pytest.mark.parametrize("value", [1e300, -1e200, 1e60])
+def test_a_number_too_large_for_a_feature_is_refused_by_the_name_of_its_field(value: float) -> None:
+    for recipe in (FULL, Recipe(items=("x", "y"), context=(AGE, COUNTRY), crosses=())):
+        with pytest.raises(
+            ValueError, match=r"^context field 'age' must make features below 1e\+50, got -?1e"
+        ):
+            recipe.transform({"age": value, "country": "NO"})
+
+
+def test_an_agent_names_the_field_that_is_too_large() -> None:
+    agent = Gated(gate=Open()).start(d=FULL.d, features=FULL, rng=0)
+    with pytest.raises(ValueError, match=r"^context field 'age' must make features below"):
+        agent.decide(context={"age": 1e300, "country": "NO"})
 
 
 def test_data_that_is_no_recipe_is_refused() -> None:
