@@ -99,7 +99,7 @@ def test_an_agent_with_other_arms_is_judged_by_their_names() -> None:
     offered[::2, 2] = rows().arms[::2] == 2
     for given in (rows(), rows(candidates=offered)):
         agents = [LinUCB().start(log, rng=0) for log in (first, fewer)]
-        wanted, found = (as_probabilities(agent, given, "a test") for agent in agents)
+        wanted, found = (as_plays(agent, given, "a test").arms for agent in agents)
         np.testing.assert_array_equal(found, wanted)
     with pytest.raises(ValueError, match="target must play one of the 2 arms of the rows, got 'C'"):
         kept = rows().take(rows().arms < 2)
