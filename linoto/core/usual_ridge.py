@@ -14,6 +14,7 @@ from linoto.core.arrays import Floats
 from linoto.core.evidence import likeliest_ridge
 from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments
+from linoto.core.protocols import Composition
 from linoto.core.within import within
 
 P = TypeVar("P", bound=Any)  # a policy of explorer and gate
@@ -61,7 +62,7 @@ def with_ridge_of(policy: P, log: Moments, features: object) -> P:
     return policy if found is composed else replace(policy, confidence=found.confidence)
 
 
-def needs_no_bounds(policy: Any) -> bool:
+def needs_no_bounds(policy: Composition) -> bool:
     """Whether nothing in it rests on a confidence set, and nobody said which ridge."""
     gate: Any = policy.gate  # None until it is composed
     confidence = policy.assumed

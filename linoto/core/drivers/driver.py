@@ -100,6 +100,7 @@ class Driver(ABC, Generic[Q]):
         practice: Any = None,
         names: Sequence[str] | None = None,
         context: Any = None,
+        /,
     ) -> Q:
         """What is asked, checked; after `allowed` in the order of `Brought`."""
 

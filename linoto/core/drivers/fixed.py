@@ -122,18 +122,10 @@ class FixedArms(Driver[Bools | None]):
 
     # -- deciding
 
-    def as_question(
-        self,
-        allowed: Any = None,
-        actions: Any = None,
-        practice: Any = None,
-        names: Sequence[str] | None = None,
-        context: Any = None,
-    ) -> Bools | None:
-        if not (actions is practice is names is context is None):
-            brought = Brought(actions, practice, names, context)._asdict()
-            name = next(name for name, value in brought.items() if value is not None)
-            raise ValueError(f"{name} must be None for an agent whose arms stay the same, got a value")
+    def as_question(self, allowed: Any = None, *brought: Any) -> Bools | None:
+        given = [name for name, one in zip(Brought._fields, brought, strict=False) if one is not None]
+        if given:
+            raise ValueError(f"{given[0]} must be None for an agent whose arms stay the same, got a value")
         return None if allowed is None else self.present_among(allowed)
 
     def as_arm(self, arm: Any, asked: Bools | None, name: str = "arm") -> int:

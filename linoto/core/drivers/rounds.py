@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +19,7 @@ from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_decision, check_round
 from linoto.core.drivers.driver import Driver, begun, bounds_of, of_a_decision
+from linoto.core.drivers.known_rounds import check_given, play_compiled
 from linoto.core.drivers.metric_models import begin_models_of_rounds
 from linoto.core.drivers.order import Order, entries_of, order_for
 from linoto.core.drivers.questions import (
@@ -31,7 +31,7 @@ from linoto.core.drivers.questions import (
     as_round,
     check_listed,
 )
-from linoto.core.drivers.round_states import before_arms, beside, can_be_ordered, know_log, normalised
+from linoto.core.drivers.round_states import before_arms, beside, can_be_ordered, know_log
 from linoto.core.explorers import View, ask_own
 from linoto.core.false_bounds import check_length, least_possible, naming_enough, with_bound
 from linoto.core.features.moments import Moments, rows_of
@@ -42,12 +42,10 @@ from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.playing import (
     GivenRounds,
-    Metric,
     Rounds,
     as_metrics,
     ask_in_rounds,
     check_metrics,
-    check_rewards,
 )
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.rails import Rails, Values
@@ -55,7 +53,7 @@ from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.tickets import Ticket, play_of
 from linoto.core.validation import as_arm, as_floats
-from linoto.core.warm_up import Sampling, warm_up_context_loop, warm_up_contexts, warm_up_proposals
+from linoto.core.warm_up import Sampling, warm_up_contexts, warm_up_proposals
 
 if TYPE_CHECKING:
     from linoto.core.features.recipe import Recipe
@@ -615,59 +613,12 @@ class RoundArms(Driver[Round]):
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
         bernoulli, named = bool(world.pop("bernoulli", False)), world.pop("metrics", None)
         given = GivenRounds(means=means, **world)
-        self.check_given(given, draws, bernoulli)
+        check_given(self, given, draws, bernoulli)
         metrics = as_metrics(named, self.composition.guardrails, means, draws.size)
         check_metrics(metrics, bernoulli)
         if self.is_asked(agent):
             return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli, metrics)
-        return self.play_compiled(given, draws, bernoulli, metrics)
-
-    def check_given(self, given: GivenRounds, draws: Floats, bernoulli: bool) -> None:
-        """Refuse to play while a round is decided already, and rewards beyond their range."""
-        coins.check_stays_safe(not self.running.stays_safe)
-        if self.standing is not None:
-            raise ValueError(f"rounds must begin after a commit, got a round in which {self.why_it_stands}")
-        if bernoulli:
-            check_rewards(self.running.params, 0.0, 1.0)
-        elif given.means.size and self.running.params[0]["bounded"]:
-            rewards = given.means + np.repeat(draws, np.diff(given.ends, prepend=0))
-            check_rewards(self.running.params, float(rewards.min()), float(rewards.max()))
-
-    def play_compiled(
-        self, given: GivenRounds, draws: Floats, bernoulli: bool, metrics: tuple[Metric, ...]
-    ) -> Rounds:
-        """What is played in rounds that bring their arms: the same bits as asking round by round."""
-        warm_up_context_loop(self.coin, self.shift)
-        running, ends = self.running, given.ends
-        running.tickets.offered.clear()
-        self.brought = None
-        most = int(np.diff(ends, prepend=0).max())
-        running.state = kernels.with_arms(running.state, np.zeros((self.d, most)))
-        coin_rows, randoms = self.coin_rows(ends.size), self.random_rows(ends.size)
-        played = Rounds(*np.empty((3, ends.size), dtype=np.int64))
-        actions = given.actions if self.order is None else self.order.inside(given.actions)
-        table = ends, actions, normalised(ends, given.weights), given.means, draws, bernoulli
-        scratch = np.empty((2, self.d * most))
-        with self.rails_in(metrics, given, most) as rails:
-            kernels.context_play(
-                *(running.params, running.state, *table, randoms, coin_rows, scratch, *played),
-                *(rails, self.coin, self.shift),
-            )
-        return played
-
-    @contextmanager
-    def rails_in(
-        self, metrics: tuple[Metric, ...], given: GivenRounds, most: int
-    ) -> Iterator[kernels.Rails | None]:
-        """The guardrails of a known world as the kernels play them, in rounds of at `most` so many arms."""
-        if self.running.rails is None:
-            yield None
-            return
-        means = np.stack([metric.means for metric in metrics], axis=1)
-        draws = np.stack([metric.draws for metric in metrics], axis=1)
-        rows = np.array(given.actions, order="C") if self.tells_explorer else np.empty((0, 0))
-        with self.running.rails.in_world(means, draws, rows, np.empty(0), most) as found:
-            yield found
+        return play_compiled(self, given, draws, bernoulli, metrics)
 
     # -- items that come and go
 

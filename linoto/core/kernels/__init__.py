@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from linoto.core.kernels.ledger import *  # noqa: F403
     from linoto.core.kernels.list_rounds import *  # noqa: F403
     from linoto.core.kernels.lists import *  # noqa: F403
+    from linoto.core.kernels.measuring import *  # noqa: F403
     from linoto.core.kernels.one_hot import *  # noqa: F403
     from linoto.core.kernels.rails import *  # noqa: F403
     from linoto.core.kernels.rounds import *  # noqa: F403
@@ -44,6 +45,7 @@ COMPILED = {  # what Python calls, by file
     "lists": ("list_meet", "list_settle"),
     "list_rounds": ("list_begin", "list_commit", "list_decide", "list_observe", "list_play"),
     "rails": ("rails_begin", "rails_commit", "rails_measure", "rails_observe"),
+    "measuring": ("measure_all",),
     "rounds": (
         "context_begin",
         "context_commit",
@@ -56,7 +58,6 @@ COMPILED = {  # what Python calls, by file
         "cut_arms",
         "draw_arm",
         "frame_arms",
-        "measure_all",
     ),
     "told": ("told_accept", "told_compare", "told_learn"),
     "whitened": ("white_arms", "white_estimate"),
