@@ -18,6 +18,7 @@ from linoto.core.arrays import Floats
 from linoto.core.codec import finite
 from linoto.core.composed import Composed
 from linoto.core.confidence import PAPER, Confidence
+from linoto.core.false_bounds import FalseBoundError
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Budget, Conservative, Control, Tolerance
 from linoto.core.intervals import student
@@ -145,13 +146,27 @@ class OneHot(Setting):
 
 @dataclass(frozen=True, kw_only=True)
 class BiasedLog(Setting):
-    """A log that is wrong: its rewards were `shift` too high for some arms and too low for the others."""
+    """A log that is wrong: its rewards were `shift` too high for some arms and too low for the others.
+
+    One that no parameter within the bound explains is refused by every gate that reads bounds, and is not
+    among them.
+    """
 
     shift: float = 0.5
 
     def log(self, bandit: Any, rng: np.random.Generator) -> Offline:
         """The log as it would be, moved up or down for each arm at random."""
         right = super().log(bandit, rng)
+        while True:
+            found = self.moved(right, rng)
+            try:
+                Gated().certificate(bandit.actions, found)
+            except FalseBoundError:
+                continue
+            return found
+
+    def moved(self, right: Offline, rng: np.random.Generator) -> Offline:
+        """A right log with each arm moved."""
         moved = self.shift * rng.choice([-1.0, 1.0], size=self.k)
         squares = None if right.reward_squares is None else right.reward_squares
         if squares is not None:

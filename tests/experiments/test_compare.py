@@ -237,6 +237,17 @@ def test_a_league_with_contexts_is_printed_and_shown_with_who_was_left_out(
     assert "--policy must name somebody who can play in the setting 'digits'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("first", [0, 20])
+def test_a_biased_log_is_one_that_no_gate_refuses(first: int) -> None:
+    """Of logs that are moved at random, about one in thirty contradicts the bound."""
+    setting = problems()["biased log"]
+    for seed in range(first, first + 20):
+        rng = np.random.default_rng(seed)
+        bandit = setting.bandit(rng)
+        log = setting.log(bandit, rng)
+        assert setting.policies["Gated"].certificate(bandit.actions, log).budget == 100.0
+
+
 def test_a_biased_log_is_a_right_one_moved_by_its_shift() -> None:
     setting = problems()["biased log"]
     bandit = setting.bandit(np.random.default_rng(1))
