@@ -245,7 +245,8 @@ def test_a_biased_log_is_one_that_no_gate_refuses(first: int) -> None:
         rng = np.random.default_rng(seed)
         bandit = setting.bandit(rng)
         log = setting.log(bandit, rng)
-        assert setting.policies["Gated"].certificate(bandit.actions, log).budget == 100.0
+        gated: Any = setting.policy("Gated")
+        assert gated.certificate(bandit.actions, log).budget == 100.0
 
 
 def test_a_biased_log_is_a_right_one_moved_by_its_shift() -> None:
