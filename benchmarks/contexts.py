@@ -28,6 +28,7 @@ CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
 POLICIES = {
     "LinUCB": linoto.LinUCB(scale=1.0),
     "LinTS": linoto.LinTS(),
+    "RandUCB": linoto.RandUCB(),
     "Tolerance by the model": linoto.Gated(explorer=linoto.LinUCB(scale=1.0), gate=MODEL),
     "Control": linoto.Gated(
         explorer=linoto.LinUCB(scale=1.0), gate=linoto.Control(budget=100), confidence=CLICKS
@@ -35,7 +36,7 @@ POLICIES = {
 }
 
 
-OWN = {name: POLICIES[name] for name in ("LinUCB", "LinTS", "Control")}
+OWN = {name: POLICIES[name] for name in ("LinUCB", "LinTS", "RandUCB", "Control")}
 OWN_FEATURES = ((10, 13), (10, 65), (50, 20), (100, 10))
 
 
