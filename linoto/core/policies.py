@@ -92,6 +92,27 @@ class ForBoundedRewards(BuiltInExplorer):
         return replace(super().composed(), confidence=self.confidence or clicks)
 
 
+class ByDeviation(BuiltInExplorer):
+    """One that moves the estimate of each arm by a part of its deviation."""
+
+    noise: str
+    prior: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("prior", self.prior, ("whole", "scaled"))
+
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether deviations are of the noise that log and rewards show."""
+        return self.noise != "assumed"
+
+    @property
+    def law(self) -> str:
+        """How wide deviations are, as the kernels call it."""
+        return "posterior" if self.prior == "scaled" else "whole prior"
+
+
 @dataclass(frozen=True, kw_only=True)
 class LinOtO(Composed):
     """The paper's Algorithm 1: optimism while the budget lasts, pessimism to earn it.
@@ -171,7 +192,7 @@ class LinLCB(Composed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinTS(BuiltInExplorer):
+class LinTS(ByDeviation):
     """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * v)^2 V^-1).
 
     v is the noise that log and rewards show, at most the assumed one (`noise="assumed"` takes that), as a
@@ -203,23 +224,9 @@ class LinTS(BuiltInExplorer):
     discount: float | None = None  # what a reward weighs, against the one after it: 0.9 to 1; None: as much
     confidence: Confidence | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("prior", self.prior, ("whole", "scaled"))
-
-    @property
-    def estimates_noise(self) -> bool:
-        """Whether it draws with the noise that log and rewards show."""
-        return self.noise != "assumed"
-
-    @property
-    def law(self) -> str:
-        """How wide it draws, as the kernels call it."""
-        return "posterior" if self.prior == "scaled" else "whole prior"
-
 
 @dataclass(frozen=True, kw_only=True)
-class RandUCB(BuiltInExplorer):
+class RandUCB(ByDeviation):
     """Optimism by luck: the arm that is best if every arm is as much better than its estimate as luck says.
 
     Luck is one |z| for all arms, z standard normal, in units of each arm's deviation (RandUCB: Vaswani,
@@ -247,20 +254,6 @@ class RandUCB(BuiltInExplorer):
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     discount: float | None = None  # what a reward weighs, against the one after it: 0.9 to 1; None: as much
     confidence: Confidence | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("prior", self.prior, ("whole", "scaled"))
-
-    @property
-    def estimates_noise(self) -> bool:
-        """Whether its deviations are of the noise that log and rewards show."""
-        return self.noise != "assumed"
-
-    @property
-    def law(self) -> str:
-        """How wide its deviations are, as the kernels call it."""
-        return "posterior" if self.prior == "scaled" else "whole prior"
 
 
 @dataclass(frozen=True, kw_only=True)

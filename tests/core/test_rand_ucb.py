@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.contexts import Clicks
 
 import linoto
 from linoto import (
-    Budget,
     Confidence,
-    Control,
     Gated,
     Greedy,
-    Moments,
     Offline,
     Open,
     RandUCB,
     Rows,
-    Tolerance,
 )
 from linoto.core import kernels
 from linoto.core.shortlists import Sizes
 from linoto.logs.estimates import Interval
-from tests.core.test_square_cb import ACTIONS, CLICKS, LOG, MODEL, plays, refuses_some, refuted, taught
 
-BOLD = RandUCB(scale=4.0)  # many arms are likely: a wrong chance is seen in few draws
-POLICIES: dict[str, Any] = {
-    "no gate": replace(BOLD, confidence=CLICKS),
-    "tolerance": Gated(explorer=BOLD, gate=MODEL, confidence=CLICKS),
-    "tolerance, proposal": Gated(explorer=BOLD, gate=MODEL, reach="proposal", confidence=CLICKS),
-    "control": Gated(explorer=BOLD, gate=Control(budget=6.0, share=0.3), confidence=CLICKS),
-    "budget": Gated(explorer=BOLD, gate=Budget(alpha=0.2), confidence=CLICKS),
-    "budget, proposal": Gated(explorer=BOLD, gate=Budget(alpha=0.2), reach="proposal", confidence=CLICKS),
-}
-IN_ROUNDS = [name for name in POLICIES if not name.startswith("budget")]
+CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
 
 
 def chances_by_grid(mean: Any, slope: Any, points: int = 2000) -> Any:
@@ -49,39 +33,6 @@ def chances_by_grid(mean: Any, slope: Any, points: int = 2000) -> Any:
 
 
 # -- chances
-
-
-@pytest.mark.parametrize("allowed", [None, [0, 2, 3]], ids=str)
-@pytest.mark.parametrize("name", POLICIES)
-def test_frequencies_are_the_stated_propensities(name: str, allowed: Any) -> None:
-    agent = taught(POLICIES[name])
-    stated = np.array([agent.propensity(arm, allowed) for arm in range(4)])
-    assert stated.sum() == pytest.approx(1.0)
-    assert refuses_some(agent)
-    assert not refuted(plays(agent, 300, allowed=allowed), stated)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_frequencies_are_the_stated_propensities_after_an_arm_has_gone(name: str) -> None:
-    agent = taught(POLICIES[name])
-    agent.remove_arms([1])
-    stated = np.array([agent.propensity(arm) for arm in range(4)])
-    assert stated[1] == 0
-    assert stated.sum() == pytest.approx(1.0)
-    assert not refuted(plays(agent, 300), stated)
-
-
-@pytest.mark.parametrize("name", IN_ROUNDS)
-def test_frequencies_in_rounds_are_the_stated_propensities(name: str) -> None:
-    world = Clicks(8)
-    asked: dict[str, Any] = {"actions": world.arms(4), "practice": [0.1, 0.2, 0.3, 0.4]}
-    policy = POLICIES[name]
-    if "tolerance" in name:
-        policy = replace(policy, gate=Tolerance(budget=0.3, evidence="model"))
-    agent = policy.start(world.log, rng=0)
-    stated = np.array([agent.propensity(arm, **asked) for arm in range(4)])
-    assert stated.sum() == pytest.approx(1.0)
-    assert not refuted(plays(agent, 300, **asked), stated)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -95,33 +46,6 @@ def test_chances_are_those_of_a_fine_grid_of_luck(seed: int) -> None:
     arms = agent.running.state.arms
     expected = chances_by_grid(arms[kernels.MEAN], 1.4 * np.sqrt(arms[kernels.VARIANCE]))
     assert [agent.propensity(arm) for arm in range(k)] == pytest.approx(expected, abs=1.1e-3)
-
-
-def test_what_was_thrown_keeps_its_chances_through_rewards_and_a_snapshot() -> None:
-    """A propensity is that of the draw that was made, also where it is asked for later."""
-    world = Clicks(8)
-    asked: dict[str, Any] = {"actions": world.arms(4), "practice": [0.1, 0.2, 0.3, 0.4]}
-    policy = POLICIES["control"]
-    for agent, question in ((policy.start(ACTIONS, LOG, rng=3), {}), (policy.start(world.log, rng=3), asked)):
-        late = agent.decide(**question)
-        agent.commit(late)
-        while (decision := agent.decide(**question)).control_share is None:
-            agent.commit(decision)
-        stated = [agent.propensity(arm, **question) for arm in range(4)]
-        agent.observe(late, 1.0)
-        again = linoto.restore(agent.snapshot())
-        twice = linoto.restore(again.snapshot())
-        for each in (agent, again, twice):
-            assert [each.propensity(arm, **question) for arm in range(4)] == stated
-            assert each.decide(**question).arm == decision.arm
-
-
-def test_what_the_caller_proposed_was_not_drawn() -> None:
-    agent = POLICIES["control"].start(ACTIONS, LOG, rng=0)
-    agent.update(agent.decide(), 1.0)
-    agent.guard(2)
-    of_all = [agent.propensity(arm) for arm in range(4)]
-    assert of_all == [agent.propensity(arm, proposal=2) for arm in range(4)]
 
 
 @pytest.mark.parametrize("arms", [1, 2, 5])
@@ -152,36 +76,6 @@ def test_its_log_judges_another_policy() -> None:
 
 
 # -- the rule
-
-
-@pytest.mark.parametrize("unit", [2.0**-40, 0.01, 3.0, 2.0**40])
-def test_other_units_of_rewards_change_nothing(unit: float) -> None:
-    plain = RandUCB(confidence=Confidence(noise=0.5, bound=1.0)).start(ACTIONS, LOG, rng=7)
-    squares = unit**2 * np.asarray(LOG.reward_squares)
-    log = Offline(pulls=LOG.pulls, reward_sums=unit * LOG.reward_sums, reward_squares=squares)
-    scaled = Confidence(noise=0.5 * unit, bound=unit)
-    other = RandUCB(confidence=scaled).start(ACTIONS, log, rng=7)
-    for t in range(60):
-        expected = [plain.propensity(arm) for arm in range(4)]
-        assert [other.propensity(arm) for arm in range(4)] == pytest.approx(expected)
-        arm = plain.select()
-        assert other.select() == arm
-        plain.update(arm, float(t % 2))
-        other.update(arm, unit * float(t % 2))
-
-
-def test_the_order_of_arms_changes_nothing() -> None:
-    order = np.array([2, 0, 3, 1])
-    agent = RandUCB().start(ACTIONS, LOG)
-    moved = Offline(
-        pulls=LOG.pulls[order],
-        reward_sums=LOG.reward_sums[order],
-        reward_squares=np.asarray(LOG.reward_squares)[order],
-    )
-    other = RandUCB().start(ACTIONS[order], moved)
-    assert [other.propensity(place) for place in range(4)] == pytest.approx(
-        [agent.propensity(int(arm)) for arm in order]
-    )
 
 
 def test_with_no_luck_it_is_greedy() -> None:
@@ -244,20 +138,6 @@ def test_lists_have_the_bits_of_plain_rounds() -> None:
             agent.update(decision, float(means[one.arm] > 0.5))
     assert by_lists > 300
     assert [listed.propensity(arm) for arm in range(600)] == [plain.propensity(arm) for arm in range(600)]
-
-
-def test_rounds_with_the_same_arms_have_the_chances_of_arms_that_stay_the_same() -> None:
-    rows = np.repeat(ACTIONS, [7, 5, 0, 1], axis=0)
-    rewards = np.random.default_rng(0).random(len(rows))
-    sums = [float(rewards[(rows == action).all(axis=1)].sum()) for action in ACTIONS]
-    fixed = RandUCB().start(ACTIONS, Offline(pulls=[7, 5, 0, 1], reward_sums=sums), rng=0)
-    rounds = RandUCB().start(replace(Moments.from_rows(rows, rewards), reward_squares=None), rng=1)
-    for _ in range(20):
-        chances = [fixed.propensity(arm) for arm in range(4)]
-        assert chances == pytest.approx([rounds.propensity(arm, actions=ACTIONS) for arm in range(4)])
-        decision = rounds.decide(actions=ACTIONS)
-        rounds.update(decision, 0.5)
-        fixed.update(decision.arm, 0.5)
 
 
 @pytest.mark.parametrize("scale", [-1.0, float("nan"), "wide"])
