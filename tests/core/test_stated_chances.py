@@ -1,4 +1,4 @@
-"""Explorers that say how likely each arm is: what they draw is what they say, whatever the gate and the arms."""
+"""Explorers that say how likely each arm is: what they draw is what they say, behind every gate."""
 
 from __future__ import annotations
 
