@@ -27,8 +27,12 @@ HIDDEN = 1e-10  # of squared rewards, below which what is left of them is roundi
 
 def evidence(log: Moments, ridges: Floats = RIDGES) -> Floats:
     """(n,) the log likelihood for each ridge, at the noise that fits best, but for a constant."""
+    return by_spectrum(log, *along_axes(log.gram, log.reward_vector), ridges)
+
+
+def by_spectrum(log: Moments, spectrum: Floats, parts: Floats, ridges: Floats) -> Floats:
+    """The same, where eigenvalues and the parts of X'y along their axes are known."""
     squares = log.reward_squares or 0.0
-    spectrum, parts = along_axes(log.gram, log.reward_vector)
     spectrum, along = np.maximum(spectrum, 0.0), parts**2
     explained = (along / (spectrum + ridges[:, None])).sum(axis=1)
     noise = np.maximum(squares - explained, 1e-9 * squares + np.finfo(float).tiny) / log.count
@@ -76,5 +80,12 @@ def beside(log: Moments, some: Bools) -> Moments:
 
 
 def likeliest_ridge(log: Moments) -> float:
-    """The power of two by which the log is the likeliest."""
-    return float(RIDGES[evidence(log).argmax()])
+    """The power of two by which the log is the likeliest, of those that rewards to come can outweigh.
+
+    A few rows of rare rewards show no difference between features, and are the likelier the larger the ridge
+    is: that would hold every parameter at 0 for thousands of rewards. So it is at most what the log knows of
+    the direction that it knows best.
+    """
+    spectrum, parts = along_axes(log.gram, log.reward_vector)
+    ridges = RIDGES[max(spectrum.max(initial=0.0), RIDGES[0]) >= RIDGES]
+    return float(ridges[by_spectrum(log, spectrum, parts, ridges).argmax()])

@@ -50,7 +50,7 @@ from linoto.logs.targets import (
 )
 
 METHODS = ("replay", "ips", "snips", "dr")
-ODD = "the propensities do not fit these rows"
+ODD = "the propensities do not fit these rows, or were 0 for what the target plays"
 BY_PLAY = "which values are missing depends on what was played"
 
 
@@ -80,7 +80,7 @@ def ips_of(seen: Weighted) -> Estimate:
     terms, limits = seen.weights * seen.rows.rewards, (seen.ceiling * low, seen.ceiling * high)
     coins = seen.alike and seen.limits[0] == 0 and bool(np.isin(seen.rows.rewards, seen.limits).all())
     found = seen.mean_of(terms, limits, plain=coins)
-    return seen.estimate("ips", float(terms.mean()), seen.with_unknown(found, low, high))
+    return only_if_weights_fit(seen.estimate("ips", float(terms.mean()), seen.with_unknown(found, low, high)))
 
 
 def snips(
@@ -129,7 +129,16 @@ def weights_of_1(found: Estimate) -> Estimate:
     Where weights are not 1 on average the two are about different things, and neither is the answer.
     """
     found = replace(found, low=min(found.low, found.value), high=max(found.high, found.value))
-    if found.weights_fit:
+    return only_if_weights_fit(found)
+
+
+def only_if_weights_fit(found: Estimate) -> Estimate:
+    """Not enough where weights are not 1 on average: the mean of w r, and a correction by it, need that.
+
+    An arm that a log could only play in some rows, as where an explorer's luck never makes it the best, has
+    no weight in the others, and would be said to earn next to nothing there.
+    """
+    if found.weights_fit or found.reason.startswith(CANNOT_TELL):
         return found
     why = f"{CANNOT_TELL}: {ODD} (weights average {found.mean_weight:.3g} instead of 1)"
     return replace(found, enough=False, reason=why)
@@ -175,7 +184,9 @@ def corrected(seen: Weighted, fitted: Fitted, *, proven: bool) -> Estimate:
     else:
         limits = (0.0, (high - low) * (1 + 2 * seen.ceiling))  # textbooks' width
     found = seen.with_unknown(seen.mean_of(terms, limits, centred=True), low - high, high - low)
-    return seen.estimate("dr", float(terms.mean()), found, used=len(seen.rows), proven=proven)
+    return only_if_weights_fit(
+        seen.estimate("dr", float(terms.mean()), found, used=len(seen.rows), proven=proven)
+    )
 
 
 def replay(

@@ -24,7 +24,7 @@ from linoto import (
     SquareCB,
     Tolerance,
 )
-from linoto.core.evidence import likeliest_ridge
+from linoto.core.evidence import RIDGES, evidence, likeliest_ridge
 from linoto.core.usual_ridge import MOST_FEATURES, ridge_from_log, with_usual_ridge
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
@@ -183,3 +183,13 @@ def test_arms_and_rounds_state_the_same_ridge() -> None:
     )
     again = Moments.from_rows(actions[arms], rewards.astype(np.float64))
     assert likeliest_ridge(rounds) == likeliest_ridge(again)
+
+
+@pytest.mark.parametrize("clicks", [0, 1])
+def test_a_ridge_is_outweighed_by_as_many_rewards_as_the_log_has(clicks: int) -> None:
+    """20 rows with hardly a click are the likeliest by the largest ridge of all: 4096 rewards of an arm."""
+    rows = np.eye(5)[np.arange(20) % 5]
+    log = Moments.from_rows(rows, (np.arange(20) < clicks).astype(np.float64))
+    assert evidence(log).argmax() == RIDGES.size - 1
+    agent = Gated(confidence=CLICKS).start(log, rng=0)
+    assert agent.confidence.ridge == likeliest_ridge(log) <= 4.0

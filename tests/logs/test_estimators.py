@@ -96,6 +96,20 @@ def test_weights_fit_up_to_five_standard_errors() -> None:
         assert ips(rows, 0).weights_fit is fits, errors
 
 
+def test_an_arm_that_could_be_played_in_few_rows_only_is_not_judged_by_its_weights() -> None:
+    """It was certain in 24 of 1,200 rows and impossible in the others; it earns 0.5 wherever it is played."""
+    arms = np.where(np.arange(1200) % 50 == 0, 1, 0)
+    rewards = np.where(arms == 1, np.arange(1200) % 100 == 0, np.arange(1200) % 5 < 3).astype(float)
+    certain = [0.9 if t % 3 else 1.0 for t in range(1200)]
+    rows = Rows(arms=arms, rewards=rewards, k=2, propensities=np.where(arms == 1, 1.0, certain))
+    found = {each.method: each for each in evaluate(rows, 1)}
+    assert found["ips"].high < 0.1
+    for method in ("ips", "dr"):
+        assert not found[method].enough and found[method].reason.startswith("cannot tell: the propensities")
+    for method in ("replay", "snips"):
+        assert found[method].low < 0.5 < found[method].high and found[method].enough
+
+
 def test_evaluating_the_logger_itself_is_the_mean_reward_with_every_method() -> None:
     rows = logged(500, seed=1)
     for found in evaluate(rows, LOGGER, methods=("replay", "ips", "snips")):
