@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from linoto import Moments, Offline
-from linoto.core.diagonals import along_axes, diagonal_of, eigenvalues
+from linoto.core.diagonals import along_axes, blocks_of, diagonal_of, eigenvalues
 from linoto.core.evidence import evidence
 from linoto.core.one_hot import one_hot, recognising
 
@@ -39,6 +39,28 @@ def test_axes_are_those_of_a_decomposition() -> None:
         assert (parts[found == size] ** 2).sum() == pytest.approx(along.sum())
     bent = gram + 1e-30 * (1 - np.eye(12))
     assert diagonal_of(bent) is None and eigenvalues(bent) == pytest.approx(spectrum)
+
+
+@pytest.mark.parametrize("sizes", [(3,), (2, 3), (1, 4, 1, 2)], ids=str)
+def test_axes_of_blocks_are_those_of_the_whole(sizes: tuple[int, ...]) -> None:
+    """Blocks without a gap between them, and one inside which features are in any order."""
+    rng, d = np.random.default_rng(sum(sizes)), sum(sizes)
+    matrix, first = np.zeros((d, d)), 0
+    for size in sizes:
+        rows = rng.standard_normal((size + 2, size))
+        matrix[first : first + size, first : first + size] = rows.T @ rows
+        first += size
+    vector = rng.standard_normal(d)
+    assert [part.stop - part.start for part in blocks_of(matrix)] == list(sizes)
+    found, parts = along_axes(matrix, vector)
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(matrix), rtol=1e-12)
+    for ridge in (0.1, 1.0, 30.0):
+        solved = vector @ np.linalg.solve(matrix + ridge * np.eye(d), vector)
+        assert (parts**2 / (found + ridge)).sum() == pytest.approx(solved)
+    mixed = rng.permutation(d)
+    values, along = along_axes(matrix[np.ix_(mixed, mixed)], vector[mixed])
+    np.testing.assert_allclose(values, found, rtol=1e-10)
+    assert (along**2 / (values + 1)).sum() == pytest.approx((parts**2 / (found + 1)).sum())
 
 
 def test_a_log_is_as_likely_by_its_diagonal() -> None:
