@@ -32,7 +32,7 @@ from linoto.logs.estimates import Interval as Interval
 from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
 from linoto.logs.learning import learn_policy
 from linoto.logs.metrics import in_values
-from linoto.logs.plays import OneArm, Shares
+from linoto.logs.plays import OneArm, Plays, Shares
 from linoto.logs.row_kinds import RowsOfArms, kind_of
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
 from linoto.logs.targets import (
@@ -173,6 +173,11 @@ def doubly_robust(
     return corrected(seen, fit_other_folds(rows, folds=folds, ridge=ridge), proven=False)
 
 
+def dr_if_weights_fit(found: Estimate) -> Estimate:
+    """A correction by weights, not enough where they do not fit; of other methods that is known already."""
+    return only_if_weights_fit(found) if found.method == "dr" else found
+
+
 def corrected(seen: Weighted, fitted: Fitted, *, proven: bool) -> Estimate:
     """What a model expects of the target, corrected by the rewards beyond what it says of the logged arms."""
     low, high = seen.limits
@@ -184,9 +189,7 @@ def corrected(seen: Weighted, fitted: Fitted, *, proven: bool) -> Estimate:
     else:
         limits = (0.0, (high - low) * (1 + 2 * seen.ceiling))  # textbooks' width
     found = seen.with_unknown(seen.mean_of(terms, limits, centred=True), low - high, high - low)
-    return only_if_weights_fit(
-        seen.estimate("dr", float(terms.mean()), found, used=len(seen.rows), proven=proven)
-    )
+    return seen.estimate("dr", float(terms.mean()), found, used=len(seen.rows), proven=proven)
 
 
 def replay(
@@ -308,6 +311,31 @@ def evaluate(
         )
     check_seed(seed)
     plays = as_plays(target, rows, "an evaluation", practice=practice, seed=seed)
+    asked = methods or METHODS
+    same: dict[str, Any] = {"folds": folds, "ridge": ridge, "warm_start": warm_start, "seed": seed}
+    estimates = each_method(rows, plays, asked, actions=actions, model=model, interval=interval, **same)
+    found = [replace(dr_if_weights_fit(estimate), learnt=learnt) for estimate in estimates]
+    for metric, own in intervals.items():
+        known = plays.take(np.isfinite(rows.metrics[metric]))
+        estimates = each_method(rows.about(metric), known, asked, interval=own, **same)
+        found += [replace(of_metric(estimate, metric, rows), learnt=learnt) for estimate in estimates]
+    return found
+
+
+def each_method(
+    rows: Rows,
+    plays: Plays,
+    methods: Sequence[str],
+    *,
+    folds: int,
+    ridge: float,
+    warm_start: Rows | WarmStart | None,
+    seed: int,
+    interval: Interval,
+    actions: npt.ArrayLike | None = None,
+    model: npt.ArrayLike | None = None,
+) -> list[Estimate]:
+    """What each of these methods says of what a target plays."""
     shared: dict[str, Any] = {"warm_start": warm_start, "interval": interval}
     calls: dict[str, Callable[[], Estimate]] = {
         "replay": lambda: replay(rows, plays, actions=actions, seed=seed, **shared),
@@ -315,13 +343,7 @@ def evaluate(
         "snips": lambda: snips(rows, plays, **shared),
         "dr": lambda: doubly_robust(rows, plays, model=model, folds=folds, ridge=ridge, **shared),
     }
-    found = [replace(calls[method](), learnt=learnt) for method in methods or METHODS]
-    for metric, own in intervals.items():
-        known = plays.take(np.isfinite(rows.metrics[metric]))
-        same: dict[str, Any] = {"methods": methods, "folds": folds, "ridge": ridge, "warm_start": warm_start}
-        estimates = evaluate(rows.about(metric), known, seed=seed, interval=own, **same)
-        found += [replace(of_metric(estimate, metric, rows), learnt=learnt) for estimate in estimates]
-    return found
+    return [calls[method]() for method in methods]
 
 
 def intervals_of(rows: Rows, interval: Interval, guardrails: Sequence[Guardrail]) -> dict[str, Interval]:
@@ -352,7 +374,7 @@ def of_metric(found: Estimate, metric: str, rows: Rows) -> Estimate:
             f"whatever they are and whatever was played ({missing:,} of {values.size:,} values are missing)"
         )
     found = replace(found, metric=metric, holds=holds, reason=reason)
-    return by_play(found) if missing and not found.weights_fit else found
+    return by_play(found) if missing and not found.weights_fit else dr_if_weights_fit(found)
 
 
 def by_play(found: Estimate) -> Estimate:
@@ -436,7 +458,7 @@ def evaluate_learnt(
         raise ValueError(f"interval must be auto or normal for dr with a fitted model, got {interval.kind!r}")
     seen = [Weighted.of(fitted.rows, chosen, method, interval, before=before) for method in methods]
     said = f"{target}, before each of {blocks - 1} blocks from all earlier rows; {len(before)} judge nothing"
-    found = [calls[by](rows) for by, rows in zip(methods, seen, strict=True)]
+    found = [dr_if_weights_fit(calls[by](rows)) for by, rows in zip(methods, seen, strict=True)]
     del calls["dr"]  # its model is one of rewards
     for metric, own in intervals.items():
         some = [(by, part.about(metric, own)) for by, part in zip(methods, seen, strict=True) if by in calls]
