@@ -27,7 +27,10 @@ POLICIES: dict[str, tuple[Any, set[Any]]] = {  # and what rests of the sums of e
     "LinOtO": (LinOtO(alpha=0.3), EVERY),
     "LinTS": (LinTS(), EVERY),
     "a tolerance": (Gated(explorer=LinUCB(), gate=Tolerance(budget=0.3)), EVERY - {LOGGED}),
-    "a coin": (Gated(gate=Control(budget=40.0, promise="expected"), confidence=RANGE), EVERY - {LOGGED}),
+    "a coin": (  # the usual explorer states chances, so that behind a coin it has no lists
+        Gated(explorer=LinTS(), gate=Control(budget=40.0, promise="expected"), confidence=RANGE),
+        EVERY - {LOGGED},
+    ),
 }
 
 
