@@ -42,6 +42,7 @@ from linoto.worlds.flights import BOUND
 from linoto.worlds.simulate import simulate
 
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=BOUND)
+MOST_REFUSED = 100  # logs that are drawn in place of one that is refused
 ALPHA = LinOtO.alpha
 USUAL_LOSS = 100.0  # rewards: the budget of Control here
 TIMED_ROUNDS = 2000  # of the runs that are timed
@@ -149,7 +150,7 @@ class BiasedLog(Setting):
     """A log that is wrong: its rewards were `shift` too high for some arms and too low for the others.
 
     One that no parameter within the bound explains is refused by every gate that reads bounds, and is not
-    among them.
+    among them, unless a shift is so large that nearly all of them are.
     """
 
     shift: float = 0.5
@@ -157,13 +158,15 @@ class BiasedLog(Setting):
     def log(self, bandit: Any, rng: np.random.Generator) -> Offline:
         """The log as it would be, moved up or down for each arm at random."""
         right = super().log(bandit, rng)
-        while True:
-            found = self.moved(right, rng)
+        found = self.moved(right, rng)
+        for _ in range(MOST_REFUSED):
             try:
                 Gated().certificate(bandit.actions, found)
             except FalseBoundError:
-                continue
-            return found
+                found = self.moved(right, rng)
+            else:
+                break
+        return found
 
     def moved(self, right: Offline, rng: np.random.Generator) -> Offline:
         """A right log with each arm moved."""

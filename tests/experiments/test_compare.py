@@ -249,6 +249,15 @@ def test_a_biased_log_is_one_that_no_gate_refuses(first: int) -> None:
         assert gated.certificate(bandit.actions, log).budget == 100.0
 
 
+def test_a_shift_beyond_every_bound_is_drawn_all_the_same() -> None:
+    """Every gate refuses such a log, and says why."""
+    setting: Any = replace(problems()["biased log"], shift=20.0)
+    rng = np.random.default_rng(0)
+    bandit = setting.bandit(rng)
+    with pytest.raises(ValueError, match="bound must be at least"):
+        setting.policy("Gated").certificate(bandit.actions, setting.log(bandit, rng))
+
+
 def test_a_biased_log_is_a_right_one_moved_by_its_shift() -> None:
     setting = problems()["biased log"]
     bandit = setting.bandit(np.random.default_rng(1))
