@@ -16,11 +16,9 @@ from linoto import (
     Offline,
     Open,
     RandUCB,
-    Rows,
 )
 from linoto.core import kernels
 from linoto.core.shortlists import Sizes
-from linoto.logs.estimates import Interval
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
 
@@ -54,25 +52,6 @@ def test_equal_arms_leave_the_first_one_certain(arms: int) -> None:
     agent = RandUCB().start(np.ones((arms, 1)), Offline(pulls=[3] * arms, reward_sums=[1.0] * arms))
     assert [agent.propensity(arm) for arm in range(arms)] == [1.0] + [0.0] * (arms - 1)
     assert agent.decide().arm == 0
-
-
-def test_its_log_judges_another_policy() -> None:
-    """Each of 8 intervals misses in fewer than 1 of 10,000 right programs."""
-    means, rng = np.array([0.4, 0.5, 0.45, 0.55]), np.random.default_rng(3)
-    log = Offline(pulls=[10, 40, 20, 5], reward_sums=[4.0, 20.0, 9.0, 2.75])
-    agent = RandUCB(scale=30.0, confidence=CLICKS).start(np.eye(4), log, rng=1)
-    arms, rewards, propensities = [], [], []
-    for _ in range(1000):
-        arm = agent.select()
-        arms.append(arm)
-        propensities.append(agent.propensity(arm))
-        rewards.append(float(rng.random() < means[arm]))
-        agent.update(arm, rewards[-1])
-    assert min(propensities) < 0.5
-    rows = Rows(arms=arms, rewards=rewards, k=4, propensities=propensities)
-    for other in range(4):
-        for found in linoto.evaluate(rows, other, methods=["ips", "dr"], interval=Interval(level=0.9999)):
-            assert found.low < means[other] < found.high
 
 
 # -- the rule

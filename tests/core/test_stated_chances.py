@@ -11,9 +11,22 @@ import pytest
 from helpers.contexts import Clicks
 
 import linoto
-from linoto import Budget, Confidence, Control, Gated, Moments, Offline, Open, RandUCB, SquareCB, Tolerance
+from linoto import (
+    Budget,
+    Confidence,
+    Control,
+    Gated,
+    Moments,
+    Offline,
+    Open,
+    RandUCB,
+    Rows,
+    SquareCB,
+    Tolerance,
+)
 from linoto.core import kernels
 from linoto.core.coins import KeyedCoins
+from linoto.logs.estimates import Interval
 
 Floats = npt.NDArray[np.float64]
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
@@ -195,3 +208,23 @@ def test_what_the_caller_proposed_was_not_drawn(explorer: str) -> None:
     of_all = [agent.propensity(arm) for arm in range(4)]
     assert of_all == [agent.propensity(arm, proposal=2) for arm in range(4)]
     assert sum(of_all) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("explorer", [SquareCB(scale=20.0), RandUCB(scale=30.0)], ids=["gaps", "luck"])
+def test_its_log_judges_another_policy(explorer: Any) -> None:
+    """Each of 8 intervals misses in fewer than 1 of 10,000 right programs."""
+    means, rng = np.array([0.4, 0.5, 0.45, 0.55]), np.random.default_rng(3)
+    log = Offline(pulls=[10, 40, 20, 5], reward_sums=[4.0, 20.0, 9.0, 2.75])
+    agent = replace(explorer, confidence=CLICKS).start(np.eye(4), log, rng=1)
+    arms, rewards, propensities = [], [], []
+    for _ in range(1000):
+        arm = agent.select()
+        arms.append(arm)
+        propensities.append(agent.propensity(arm))
+        rewards.append(float(rng.random() < means[arm]))
+        agent.update(arm, rewards[-1])
+    assert min(propensities) < 0.5
+    rows = Rows(arms=arms, rewards=rewards, k=4, propensities=propensities)
+    for other in range(4):
+        for found in linoto.evaluate(rows, other, methods=["ips", "dr"], interval=Interval(level=0.9999)):
+            assert found.low < means[other] < found.high
