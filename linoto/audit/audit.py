@@ -200,7 +200,8 @@ class AuditFindings:
             rails = tuple(map(log.logged, rails))
         policy = Gated(gate=self.gate, confidence=self.confidence, guardrails=rails)
         known = log.features
-        return with_usual_ridge(policy, len(known.labels), lambda: known.moments, known.raw_features)
+        d, raw, features = len(known.labels), known.raw_features, known.to_start.get("features")
+        return with_usual_ridge(policy, d, lambda: known.moments, raw, features)
 
     @property
     def several_gates(self) -> bool:

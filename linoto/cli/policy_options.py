@@ -149,6 +149,7 @@ def read_policy(
     with contexts `moments` are the sums that the policy starts from.
     Where the command has options for how much may be lost and none is given, it is what is usual.
     """
+    from linoto.core.composed import Composed
     from linoto.core.confidence import with_assumptions
     from linoto.core.usual_ridge import with_usual_ridge
 
@@ -166,7 +167,8 @@ def read_policy(
         summed = moments
         policy = with_amounts(with_gate_for(moments, policy, arguments), amounts)
         raw = None if log is None else log.features.raw_features
-        policy = with_usual_ridge(policy, moments.d, lambda: summed, raw)
+        features = None if log is None else log.features.recipe
+        policy = with_usual_ridge(policy, moments.d, lambda: summed, raw, features)
         return with_guardrails(policy, rails, log)
     policy = with_evidence(with_gate(policy, arguments, guarded=bool(rails)), arguments)
     if log is not None:
@@ -176,9 +178,10 @@ def read_policy(
         policy = replace(policy, gate=policy.gate.usual(policy.assumed, earned=earned, rows=rows))
     policy = with_amounts(policy, amounts)
     if plain and log is not None:
-        features = log.features
-        d, raw = len(features.labels), features.raw_features
-        policy = with_usual_ridge(policy, d, lambda: features.moments, raw)
+        known = log.features
+        policy = with_usual_ridge(policy, len(known.labels), lambda: known.moments, known.raw_features)
+    elif log is not None and moments is not None and isinstance(policy, Composed):
+        policy = policy.suited_to(moments, log.features.recipe)
     return with_guardrails(policy, rails, log)
 
 

@@ -348,6 +348,7 @@ def refuse_others(made_from: Mapping[str, Any]) -> None:
 
 def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     """The policy with what the audit found, where it says nothing of its own; warn of a log not to trust."""
+    from linoto.core.composed import Composed
     from linoto.core.confidence import with_assumptions
     from linoto.core.policies import Gated
     from linoto.core.snapshots import from_dict
@@ -365,8 +366,11 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     if isinstance(known, Gated) and known.gate is None:
         known = replace(known, gate=features.default_gate(known.assumed))
     if isinstance(known, Gated) and unsaid:
+        recipe = features.to_start.get("features")
         d, raw = len(features.labels), features.raw_features
-        known = with_usual_ridge(known, d, lambda: features.moments, raw)
+        known = with_usual_ridge(known, d, lambda: features.moments, raw, recipe)
+    elif isinstance(known, Composed) and unsaid and features.takes_practice:
+        known = known.suited_to(features.moments, features.recipe)
     return with_guardrails(known, saved)
 
 

@@ -95,8 +95,8 @@ class Composed:
         if is_log(actions):
             return self.start(**of_log(actions), rng=rng)
         policy, log = self, actions if isinstance(actions, Moments) else offline
-        if isinstance(log, Moments):
-            policy = self.suited_to(log, features)
+        if isinstance(log, Moments) or (actions is None and log is None):
+            policy = self.suited_to(as_moments(log, dimension(d, features)), features)
         driver = policy.driver_for(actions, offline, rng, names, d=d, features=features)
         return Agent(policy, driver)
 

@@ -28,7 +28,7 @@ from linoto.core.validation import (
 
 ASSUMED = ("noise", "bound", "reward_range")  # what must be known of rewards before anything is promised
 REFUTED = 1e-6  # how often a right noise or range may be refused because of what the log happened to hold
-RADII = ("self_normalised", "hkz", "paper", "arms")
+RADII = ("self_normalised", "hkz", "paper", "arms", "own")
 ARM_RIDGE = 0.01  # of (noise / bound)^2: its bias is a tenth of the noise
 DESIGNS = ("fixed", "adaptive")
 NEAR = 1e-9  # part of a distance that makes no difference
@@ -43,10 +43,10 @@ class Confidence:
     """
 
     delta: float = 0.05  # the bounds hold with probability 1 - delta
-    ridge: float | None = None  # None: noise^2 d / bound^2
+    ridge: float | None = None  # None: noise^2 d / bound^2, or what `start` finds better and says
     noise: float | Literal["bounded"] = 1.0  # sub-Gaussian scale; "bounded": rewards never leave reward_range
     bound: float = 1.0  # B >= |theta*|
-    radius: Literal["self_normalised", "hkz", "paper", "arms"] = "self_normalised"
+    radius: Literal["self_normalised", "hkz", "paper", "arms", "own"] = "self_normalised"
     design: Literal["fixed", "adaptive"] = "fixed"  # of the log: chosen ahead, or as rewards came in
     reward_range: tuple[float, float] | None = None  # of the mean rewards, where known
     horizon: int | None = None  # rounds that the radius "arms" holds for: it bounds one-hot arms one by one
@@ -76,7 +76,9 @@ class Confidence:
         if self.horizon is not None:
             check_count("horizon", self.horizon)
         check_nonnegative("shift", self.shift)
-        if self.design == "adaptive" and self.radius != "self_normalised":
+        if self.radius == "own" and self.shift > 0:
+            raise ValueError(f"shift must be 0 for radius 'own', got {exact(self.shift)}")
+        if self.design == "adaptive" and self.radius not in ("self_normalised", "own"):
             raise ValueError(
                 f"radius must be 'self_normalised' for an adaptive design, got {self.radius!r}, "
                 "which holds only for actions chosen independently of the logged noise"
@@ -235,6 +237,8 @@ def radius_terms(confidence: Confidence, actions: Floats, log: Offline) -> Radiu
         if find_one_hot(actions) is None:
             raise ValueError("actions must be one-hot for radius 'arms', got arms that share features")
         return terms_of_arms(confidence, len(actions), confidence.horizon)
+    if confidence.radius == "own":
+        raise ValueError("radius must be another than 'own' for arms that stay: it is for contexts")
     spectrum = design_spectrum(actions, log) if confidence.radius == "hkz" else np.zeros(1)
     return terms_of_log(confidence, actions.shape[1], spectrum)
 
@@ -250,7 +254,7 @@ def terms_of_log(confidence: Confidence, d: int, spectrum: Floats) -> RadiusTerm
     """The scalars of a radius for a log whose X'X has these eigenvalues, which only an hkz radius reads."""
     c, ridge, delta = confidence, confidence.ridge_for(d), confidence.radius_delta
     bias = sqrt(ridge) * c.bound
-    if c.radius == "self_normalised":
+    if c.radius in ("self_normalised", "own"):
         return RadiusTerms(0.0, 2 * log(1 / delta), bias, prior_is_log=False)
     if c.radius == "paper":  # Proposition 1: sqrt(beta_off) + sqrt(beta_t)
         fixed = c.scale * sqrt(covering(d, delta / 2))

@@ -129,6 +129,8 @@ def why_no_rounds(composition: Composition, moments: Moments) -> str | None:
     reason = gate.why_no_rounds(confidence)
     if reason is not None:
         return reason
+    if confidence.radius == "own" and not rests_on_no_set(composition):
+        return f"radius must be another than 'own' for {gate!r}: it bounds sums over arms"
     by_values = [rail for rail in composition.guardrails if not gate.trusts_model_of(rail)]
     if by_values and not gate.throws_coin:
         return (
@@ -140,6 +142,15 @@ def why_no_rounds(composition: Composition, moments: Moments) -> str | None:
         return None
     words = "'auto' or 'mixture'" if gate.throws_coin else "'auto', 'lcb' or 'mixture'"
     return f"fallback must be {words} with contexts, got {fallback!r}: practice is given with each decision"
+
+
+def rests_on_no_set(composition: Composition) -> bool:
+    """Whether nothing is promised by a confidence set: nothing at all, or what a coin alone keeps."""
+    gate: Any = composition.gate
+    if gate.code == kernels.OPEN:
+        return True
+    by_set = gate.reads_bounds(composition.assumed) or composition.resolved_fallback() != "mixture"
+    return bool(gate.throws_coin) and not by_set
 
 
 def params_for_rounds(composition: Composition, moments: Moments) -> Records:

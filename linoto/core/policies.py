@@ -83,6 +83,9 @@ class BuiltInExplorer(Composed):
         unsaid: dict[str, None] = {"confidence": None}  # what is assumed of rewards is said once
         return Gated(explorer=replace(self, **unsaid), gate=Open(), confidence=self.confidence)
 
+    def suited_to(self, log: Moments, features: Features | None) -> BuiltInExplorer:
+        return with_ridge_of(self, log, features)
+
 
 class ForBoundedRewards(BuiltInExplorer):
     """One that needs rewards in a known range; alone, without a confidence, that is [0, 1]."""
@@ -474,7 +477,8 @@ class Gated(Composed):
         return self if gate is not None else replace(self, gate=usual)
 
     def suited_to(self, log: Moments, features: Features | None) -> Gated:
-        return with_ridge_of(self, log, features)
+        named: Any = self.gate
+        return self if named is not None else with_ridge_of(self, log, features)
 
     def with_parameter(self, name: str, value: float) -> Gated:
         gate = self.composed().gate

@@ -1,4 +1,7 @@
-"""The ridge of a policy that starts from a log: the likeliest one, where no promise is proved by it."""
+"""The ridge of a policy where it starts, if nobody says one and no promise is proved by it.
+
+Behind a coin that of a log: the likeliest one. Otherwise that of the features which one action can have.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import replace
+from math import inf
 from typing import Any, TypeVar
 
 import numpy as np
 
+from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.evidence import likeliest_ridge
 from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments
+from linoto.core.parameters import rests_on_no_set
 from linoto.core.protocols import Composition
 from linoto.core.within import within
 
@@ -23,24 +29,50 @@ ONE_SIZE = 4.0  # times the smallest feature of arms that the largest may be
 MOST_FEATURES = 2_000  # beyond, the eigenvalues of a log take longer than a person waits
 
 
-def with_usual_ridge(policy: P, d: int, log: Callable[[], Moments], raw: Floats | None = None) -> P:
+def with_usual_ridge(
+    policy: P, d: int, log: Callable[[], Moments], raw: Floats | None = None, features: object = None
+) -> P:
     """The policy with the ridge by which its log of d features is the likeliest, unless it says one.
 
     `raw` (k, w) are features of arms in the units in which they came. One ridge for all is judged by the
     large ones: it holds the parameters of small ones at 0, and that of a year, far from 0, as well.
 
     noise^2 d / bound^2 is as good as the bound, and a bound that is guessed from a log is too long rather
-    than too short. A ridge that follows rewards is outside the theorem of a confidence set, so this is for
-    gates that read none (Control, whose promise is kept by a coin) and explorers that read none either.
+    than too short. A ridge that follows rewards is outside the theorem of a confidence set, so this is for a
+    gate that reads none (Control, whose promise is kept by a coin), and an explorer that reads none either.
+
+    Without such a log, or without a gate, d counts what one action can have, where arms have features of
+    their own: those of the other arms are 0 in it.
     """
-    if not needs_no_bounds(policy) or d > MOST_FEATURES:
+    by_own = with_own_radius(policy, features)
+    if not needs_no_bounds(by_own):
         return policy
-    if raw is not None and not are_of_one_size(raw):
+    ridge = likeliest_of(d, log, raw) if by_own.gate.throws_coin else None
+    if ridge is None and (longest := longest_action(features)) < d:
+        ridge = policy.assumed.ridge_for(longest)
+    return policy if ridge is None else replace(policy, confidence=replace(by_own.assumed, ridge=ridge))
+
+
+def with_own_radius(policy: P, features: Any) -> P:
+    """Optimism at a part of its radius, by that of each arm's own model, where every feature is one arm's.
+
+    The other radius counts the features of all arms: whatever is unknown of one makes all of them explore.
+    """
+    confidence, rule = policy.assumed, rule_of(policy.explorer)
+    own = getattr(features, "own_width", 0)
+    plain = 0 < own == longest_action(features) < features.d
+    usual = confidence.radius == "self_normalised" and confidence.shift == 0
+    if not plain or not usual or rule.code != kernels.UCB or policy.explorer.scale == 1.0:
         return policy
+    return replace(policy, confidence=replace(confidence, radius="own"))
+
+
+def likeliest_of(d: int, log: Callable[[], Moments], raw: Floats | None) -> float | None:
+    """The ridge by which a log is the likeliest; None where it cannot tell."""
+    if d > MOST_FEATURES or (raw is not None and not are_of_one_size(raw)):
+        return None
     summed = log()
-    if not summed.count or summed.reward_squares is None:
-        return policy
-    return replace(policy, confidence=replace(policy.assumed, ridge=likeliest_ridge(summed)))
+    return None if not summed.count or summed.reward_squares is None else likeliest_ridge(summed)
 
 
 def ridge_from_log(wanted: bool) -> AbstractContextManager[None]:
@@ -49,8 +81,11 @@ def ridge_from_log(wanted: bool) -> AbstractContextManager[None]:
 
 
 def with_ridge_of(policy: P, log: Moments, features: object) -> P:
-    """The same where a policy with the usual gate starts from a log of rounds; its gate stays unsaid."""
-    if policy.gate is not None or not FROM_LOG.get():
+    """The same where a policy starts on rounds whose gate nobody named, from a log of them or from none.
+
+    What else it says stays as it is; its gate stays unsaid.
+    """
+    if not FROM_LOG.get():
         return policy
     raw = getattr(features, "raw_features", None)
     if raw is None:
@@ -58,8 +93,14 @@ def with_ridge_of(policy: P, log: Moments, features: object) -> P:
         squares = np.diagonal(log.gram)[: log.d // width * width].reshape(-1, width)
         raw = np.sqrt(squares.sum(axis=0))[None]
     composed = policy.composed_for_rounds()
-    found = with_usual_ridge(composed, log.d, lambda: log, raw)
+    found = with_usual_ridge(composed, log.d, lambda: log, raw, features)
     return policy if found is composed else replace(policy, confidence=found.confidence)
+
+
+def longest_action(features: Any) -> float:
+    """How many features an action can have: those of one arm and those that arms share; none own: all."""
+    own = getattr(features, "own_width", 0)
+    return features.d - own * (len(features.items) - 1) if own else inf
 
 
 def needs_no_bounds(policy: Composition) -> bool:
@@ -68,10 +109,8 @@ def needs_no_bounds(policy: Composition) -> bool:
     confidence = policy.assumed
     return (
         gate is not None
-        and gate.throws_coin
-        and not gate.reads_bounds(confidence)
-        and policy.resolved_fallback() == "mixture"
-        and rule_of(policy.explorer).by_estimate
+        and rests_on_no_set(policy)
+        and (rule_of(policy.explorer).by_estimate or confidence.radius == "own")
         and confidence.ridge is None
         and confidence.radius != "arms"
         and confidence.shift == 0

@@ -438,7 +438,8 @@ def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
     if rails and gate.why_no_guardrails(confidence, rails) is not None:
         gate = Control().usual(confidence)
     policy = Gated(gate=gate, confidence=confidence, guardrails=rails)
-    return with_usual_ridge(policy, known.d, lambda: known.moments, known.raw_features)
+    recipe = getattr(known, "recipe", None)
+    return with_usual_ridge(policy, known.d, lambda: known.moments, known.raw_features, recipe)
 
 
 def plays_no_better(known: Plausible, asked: Drawing) -> bool:

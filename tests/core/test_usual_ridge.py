@@ -1,4 +1,4 @@
-"""The likeliest ridge is for policies that prove nothing by it."""
+"""The usual ridge of a start: the likeliest behind a coin, else that of what one action can have."""
 
 from __future__ import annotations
 
@@ -120,8 +120,9 @@ def test_a_ridge_that_was_found_is_kept_with_the_agent() -> None:
         Gated(),
         Gated(explorer=LinUCB(), confidence=CLICKS),
         LinTS(confidence=CLICKS),
+        LinUCB(confidence=CLICKS),
     ],
-    ids=["gate is said", "ridge is said", "range is not known", "reads bounds", "no gate"],
+    ids=["gate is said", "ridge is said", "range is not known", "reads bounds", "no gate", "no gate, bounds"],
 )
 def test_what_somebody_chose_starts_as_it_is(policy: Any) -> None:
     assert policy.start(LOG, rng=0).policy is policy
@@ -142,10 +143,80 @@ def test_columns_of_several_sizes_leave_the_rule() -> None:
     rows[np.arange(300), arm] = np.column_stack([np.ones(300), age])
     log = Moments.from_rows(rows.reshape(300, 4), (rng.random(300) < 0.5).astype(np.float64))
     own = OwnFeatures(items=("a", "b"), width=2)
-    assert ridge_at_start(Gated(confidence=CLICKS), log, features=own) is None
+    assert ridge_at_start(Gated(confidence=CLICKS), log, features=own) == CLICKS.ridge_for(2)
     rows[:, :, 1] /= 50
     log = Moments.from_rows(rows.reshape(300, 4), (rng.random(300) < 0.5).astype(np.float64))
     assert ridge_at_start(Gated(confidence=CLICKS), log, features=own) == likeliest_ridge(log)
+
+
+# -- features of each arm's own
+
+OWN = OwnFeatures(items=("a", "b"), width=3)
+SHARED = linoto.Recipe(items=("a", "b", "c"), context=(linoto.Numeric(name="x"),), crosses=(("item", "x"),))
+ALONE = [LinTS, RandUCB, Greedy, SquareCB]
+
+
+@pytest.mark.parametrize("log", [None, Moments.empty(6), LOG], ids=["none", "empty", "some"])
+@pytest.mark.parametrize("kind", ALONE)
+def test_an_explorer_alone_counts_what_one_action_can_have(kind: Any, log: Moments | None) -> None:
+    agent = kind(confidence=CLICKS).start(log, features=OWN, rng=0)
+    assert agent.confidence.ridge == CLICKS.ridge_for(3) == 3 / 4
+    assert agent.confidence.radius == "self_normalised"
+    assert agent.running.params[0]["ridge"] == 3 / 4
+
+
+def test_features_that_arms_share_are_in_every_action() -> None:
+    agent: Any = LinTS(confidence=CLICKS).start(features=SHARED, rng=0)
+    assert SHARED.d == 8  # each arm has a constant and a slope, and all share both
+    assert agent.confidence.ridge == CLICKS.ridge_for(4)
+    agent = LinUCB(confidence=CLICKS).start(features=SHARED, rng=0)
+    assert agent.policy == LinUCB(confidence=CLICKS)
+
+
+def test_a_gate_that_nobody_chose_does_so_without_a_log() -> None:
+    agent: Any = Gated(confidence=CLICKS).start(features=OWN, rng=0)
+    assert agent.confidence.ridge == CLICKS.ridge_for(3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "ridge"),
+    [
+        (LinUCB(confidence=CLICKS), CLICKS.ridge_for(3)),
+        (Gated(explorer=LinUCB(), confidence=CLICKS), likeliest_ridge(LOG)),
+    ],
+    ids=["alone", "behind a coin"],
+)
+def test_optimism_at_a_part_of_its_radius_takes_that_of_each_arm(policy: Any, ridge: float) -> None:
+    agent = policy.start(LOG, features=OWN, rng=0)
+    assert agent.confidence == replace(CLICKS, radius="own", ridge=ridge)
+    again: Any = linoto.restore(agent.snapshot(), features=OWN)
+    assert again.policy == agent.policy and again.running.run["own_features"] == 3
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        LinUCB(scale=1.0, confidence=CLICKS),
+        LinUCB(confidence=replace(CLICKS, radius="hkz")),
+        LinUCB(confidence=replace(CLICKS, ridge=2.0)),
+        LinTS(confidence=replace(CLICKS, ridge=2.0)),
+        linoto.LogisticTS(confidence=CLICKS),
+        Gated(explorer=LinUCB(), gate=Control(budget=20), confidence=CLICKS),
+    ],
+    ids=["theorem", "radius said", "ridge said", "ridge said to sample", "clicks", "gate said"],
+)
+def test_with_own_features_too_what_somebody_said_starts_as_it_is(policy: Any) -> None:
+    assert policy.start(LOG, features=OWN, rng=0).policy is policy
+
+
+def test_one_arm_has_no_others_to_leave_out() -> None:
+    policy = LinUCB(confidence=CLICKS)
+    assert policy.start(features=OwnFeatures(items=("a",), width=3), rng=0).policy is policy
+
+
+def test_what_is_stored_starts_with_the_rule_of_before() -> None:
+    with ridge_from_log(False):
+        assert LinTS(confidence=CLICKS).start(features=OWN, rng=0).policy == LinTS(confidence=CLICKS)
 
 
 def log_of_clicks(**columns: Any) -> linoto.Log:

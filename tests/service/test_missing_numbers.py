@@ -61,7 +61,7 @@ def test_a_loop_takes_what_is_missing_keeps_it_and_starts_again(tmp_path: Path) 
     path, clock = tmp_path / "x.sqlite", FakeClock()
     agent = linoto.Greedy().start(LOG.moments, features=LOG.recipe)
     with opened(path, clock=clock) as service:
-        create(service, policy=linoto.Greedy(), **GIVEN)
+        create(service, policy=agent.policy, **GIVEN)
         for context in (EMPTY, FULL, {**FULL, "title": None}, {**EMPTY, "age": 30.0}) * 3:
             wanted, made = agent.decide(context=context), decide(service, context=context)
             assert made.arm == wanted.name == ("A" if context["age"] else "B")

@@ -51,10 +51,10 @@ class Order(NamedTuple):
         return cls.of(recipe.by_item, recipe.own_width * len(recipe.items))
 
 
-def order_for(features: Any) -> Order | None:
-    """The order by items, where it pays: for a recipe with many features of which an arm has few."""
+def order_for(features: Any, *, needed: bool = False) -> Order | None:
+    """The order by items, where it pays or is needed: with many features of which an arm has few."""
     own = getattr(features, "own_width", 0)
-    if not own or not RECOGNISED.get() or features.d < LEAST_FEATURES:
+    if not own or not (needed or (RECOGNISED.get() and features.d >= LEAST_FEATURES)):
         return None
     order = Order.by_item(features)
     return order if own + features.d - order.border <= MOST_SHARE * features.d else None

@@ -8,10 +8,12 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints, Records
-from linoto.core.drivers.order import Order
+from linoto.core.drivers.driver import bounds_of
+from linoto.core.drivers.order import Order, order_for
 from linoto.core.drivers.questions import as_weights
 from linoto.core.features.moments import Moments
 from linoto.core.kernels import State
+from linoto.core.protocols import Composition
 
 LONGEST_OWN = 2  # features of an arm, for each arm there is, up to which loops over arms are the faster ones
 
@@ -23,9 +25,33 @@ def empty_state(params: Records, moments: Moments) -> State:
     return state
 
 
-def can_be_ordered(params: Records) -> bool:
-    """Whether R is all that is kept of features: no log that may have moved, no log-odds of clicks."""
-    return bool(params.size == 1 and params[0]["explorer"] != kernels.LOGISTIC)
+def order_of(composition: Composition, params: Records, features: Any) -> Order | None:
+    """The order of features in a state; refuses a radius of each arm's own model where there are none."""
+    by_own = composition.assumed.radius == "own"
+    can_be_ordered = params.size == 1 and params[0]["explorer"] != kernels.LOGISTIC  # R is all that is kept
+    order = order_for(features, needed=by_own) if can_be_ordered else None
+    if by_own and (order is None or order.border < order.places.size):
+        raise ValueError(
+            "radius must be another than 'own' where not every feature is one arm's own: OwnFeatures, or a "
+            "recipe whose terms all have the item"
+        )
+    return order
+
+
+def own_features(composition: Composition, features: Any) -> int:
+    """How many features each arm has, where each has a radius of its own; else 0."""
+    return int(features.own_width) if composition.assumed.radius == "own" else 0
+
+
+def bounds_in_rounds(params: Records, state: State) -> tuple[Floats, Floats]:
+    """(n,) each: bounds on what the arms in a state earn, lost rewards included."""
+    run, rows = state.run[0], state.arms
+    if run["own_features"] == 0:
+        return bounds_of(state)
+    radii = np.empty(rows.shape[1])
+    kernels.own_radii(params, state, radii)
+    margin = (radii + float(run["lost_radius"])) * rows[kernels.WIDTH]
+    return rows[kernels.MEAN] - margin, rows[kernels.MEAN] + margin
 
 
 def beside(state: State, features: Any, order: Order | None) -> State:

@@ -18,10 +18,10 @@ from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_decision, check_round
-from linoto.core.drivers.driver import Driver, begun, bounds_of, of_a_decision
+from linoto.core.drivers.driver import Driver, begun, of_a_decision
 from linoto.core.drivers.known_rounds import check_given, play_compiled
 from linoto.core.drivers.metric_models import begin_models_of_rounds
-from linoto.core.drivers.order import Order, entries_of, order_for
+from linoto.core.drivers.order import Order, entries_of
 from linoto.core.drivers.questions import (
     Checked,
     Features,
@@ -31,7 +31,14 @@ from linoto.core.drivers.questions import (
     as_round,
     check_listed,
 )
-from linoto.core.drivers.round_states import before_arms, beside, can_be_ordered, know_log
+from linoto.core.drivers.round_states import (
+    before_arms,
+    beside,
+    bounds_in_rounds,
+    know_log,
+    order_of,
+    own_features,
+)
 from linoto.core.explorers import View, ask_own
 from linoto.core.false_bounds import check_length, least_possible, naming_enough, with_bound
 from linoto.core.features.moments import Moments, rows_of
@@ -116,13 +123,14 @@ class RoundArms(Driver[Round]):
     ) -> RoundArms:
         """A fresh one that knows the log and nothing else."""
         params = params_for_rounds(composition, moments) if params is None else params
-        order = order_for(features) if can_be_ordered(params) else None
+        order = order_of(composition, params, features)
         gram, vector, border = moments.gram, moments.reward_vector, 0
         if order is not None:
             gram, vector, border = order.inside(order.inside(gram).T), order.inside(vector), order.border
         state = kernels.allocate_rounds(params, gram, vector, border)
         know_log(state, moments)
         state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
+        state.run["own_features"] = own_features(composition, features)
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
         rails = Rails.begin(
@@ -376,7 +384,7 @@ class RoundArms(Driver[Round]):
         """What the explorer sees; an arm has no history of its own here."""
         rows, k = self.running.state.arms, asked.offered
         mean, width = (np.array(rows[row, :k]) for row in (kernels.MEAN, kernels.WIDTH))
-        lower, upper = bounds_of(self.running.state)
+        lower, upper = bounds_in_rounds(self.running.params, self.running.state)
         return self.seen(
             actions=np.ascontiguousarray(asked.columns[:, :k].T),
             mean=mean,
@@ -728,14 +736,14 @@ class RoundArms(Driver[Round]):
         inside = vector if self.order is None else self.order.inside(vector)
         state = kernels.with_arms(apart, inside[:, None].copy())
         kernels.measure_all(self.running.params, state, np.empty((self.d, 1)), self.shift)
-        lower, upper = bounds_of(state)
+        lower, upper = bounds_in_rounds(self.running.params, state)
         return float(lower[0]), float(upper[0])
 
     def bounds(self, decision: Decision) -> tuple[float, float]:
         asked = self.question_of(decision)
         played: int | None = decision.arm
         column = asked.offered if played is None else played
-        lower, upper = bounds_of(self.running.state)
+        lower, upper = bounds_in_rounds(self.running.params, self.running.state)
         return float(lower[column]), float(upper[column])
 
     @property

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from linoto.core.kernels.lists import *  # noqa: F403
     from linoto.core.kernels.measuring import *  # noqa: F403
     from linoto.core.kernels.one_hot import *  # noqa: F403
+    from linoto.core.kernels.own_radius import *  # noqa: F403
     from linoto.core.kernels.rails import *  # noqa: F403
     from linoto.core.kernels.rounds import *  # noqa: F403
     from linoto.core.kernels.told import *  # noqa: F403
@@ -59,6 +60,7 @@ COMPILED = {  # what Python calls, by file
         "draw_arm",
         "frame_arms",
     ),
+    "own_radius": ("own_radii",),
     "told": ("told_accept", "told_compare", "told_learn"),
     "whitened": ("white_arms", "white_estimate"),
 }

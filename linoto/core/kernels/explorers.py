@@ -43,6 +43,7 @@ from linoto.core.kernels.layout import (
     Part,
     State,
 )
+from linoto.core.kernels.own_radius import own_radius
 from linoto.core.kernels.sampling import (
     noise_share,
     score_by_draw,
@@ -197,9 +198,13 @@ def score_by_margins(p: Any, s: State) -> None:
 def optimistic(p: Any, s: State, out: Floats, shift: Part) -> None:
     """out = the upper bound of every arm, with the explorer's own scale."""
     mean, width = s.arms[MEAN], s.arms[WIDTH]
-    bonus = p.scale * noise_share(p, s.run[0]) * s.run[0].radius
+    scale = p.scale * noise_share(p, s.run[0])
+    bonus = scale * s.run[0].radius
     for a in range(mean.size):
         out[a] = mean[a] + bonus * width[a]
+    if s.run[0].own_features > 0:
+        for a in range(mean.size):
+            out[a] = mean[a] + scale * own_radius(p, s, a) * width[a]
     if shift is not None:
         for a in range(mean.size):
             out[a] += p.scale * s.arms[LIFT, a]

@@ -124,6 +124,7 @@ RUN = np.dtype(
         ("one_hot", np.int64),  # 1: every arm is a scaled unit vector of a feature of its own
         ("split", np.int64),  # 1: V has several blocks on its diagonal, and nothing beside them
         ("border", np.int64),  # above 0: features from here on are shared by arms, and all is kept in R alone
+        ("own_features", np.int64),  # above 0: of each arm's own, by whose radius alone arms are scored
         ("behind", np.int64),  # 1: theta is to follow what R has learnt since, where V has a border
         ("longest", np.float64),  # largest |a|^2
         ("widest", np.float64),  # largest diagonal entry of V^-1 at the last refresh; it only falls

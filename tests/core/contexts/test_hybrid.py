@@ -146,7 +146,7 @@ def test_a_discounted_estimate_is_that_of_weighted_least_squares(kind: Any) -> N
     """After every five rewards all of them weigh 0.98^5, and so does the log; the ridge stays."""
     visits = Visits(rounds=40)
     agent = started(kind(discount=0.98), visits, True)
-    ridge = Confidence().ridge_for(RECIPE.d) * np.eye(RECIPE.d)
+    ridge = agent.confidence.ridge_for(RECIPE.d) * np.eye(RECIPE.d)
     gram, target = visits.log.gram.copy(), visits.log.reward_vector.copy()
     for number, (context, draw) in enumerate(zip(visits.contexts, visits.uniforms, strict=True), 1):
         decision = agent.decide(context=context)
