@@ -57,7 +57,7 @@ from linoto.core.hints import amount, as_sure_as, counted
 from linoto.core.intervals import Limits
 from linoto.core.notebook import html_table, text_table
 from linoto.core.policies import Gated
-from linoto.core.usual_ridge import with_usual_ridge
+from linoto.core.usual_confidence import with_usual_confidence
 from linoto.core.validation import as_range, check_count, check_nonnegative
 from linoto.core.verdicts import BY_PRACTICE, HORIZON, Findings, Verdict, judged
 from linoto.logs.read import Log
@@ -201,7 +201,7 @@ class AuditFindings:
         policy = Gated(gate=self.gate, confidence=self.confidence, guardrails=rails)
         known = log.features
         d, raw, features = len(known.labels), known.raw_features, known.to_start.get("features")
-        return with_usual_ridge(policy, d, lambda: known.moments, raw, features)
+        return with_usual_confidence(policy, d, lambda: known.moments, raw, features)
 
     @property
     def several_gates(self) -> bool:

@@ -3,6 +3,9 @@
 Given an arm's rewards, and given how many of them came early, every choice of the early ones is equally
 likely where nothing changed and where the arm was not chosen by its rewards. So the mean and the variance of
 the sum of late rewards are known exactly, arm by arm, and so is its law where rewards are 0 or 1.
+
+Where arms may have been chosen by their rewards, most of that sum is the noise of two halves, which no choice
+of arms can bend. The rest is bounded whatever the choice was (docs/logs.md).
 """
 
 from __future__ import annotations
@@ -13,9 +16,13 @@ import numpy as np
 
 from linoto.audit.noise import Scatter
 from linoto.core.arrays import Floats
+from linoto.core.offline import Offline
 
 EXACT_UNTIL = 400.0  # variance of the number of late ones up to which its law is computed exactly
 NEGLIGIBLE = 1e-18  # probabilities that are left out of it
+STRENGTHS = (10.0, 100.0, 1000.0)  # pulls that the bounds on the noise of arms are sharpest for
+DELTAS = (1e-3, 1e-6, 1e-12)  # chances of these bounds to fail, of which the best is taken
+PULLS_ALIKE = 5.0  # that the variance of all arms stands for in that of one
 
 
 class CommonShift(NamedTuple):
@@ -42,6 +49,53 @@ def common_shift(early: Scatter, late: Scatter, *, clicks: bool) -> CommonShift:
     if clicks and variance <= EXACT_UNTIL:
         return CommonShift(total, variance, exact_p(early, late))
     return CommonShift(total, variance, float(2 * ndtr(-abs(total) / np.sqrt(variance))))
+
+
+def shift_of_chosen(early: Offline, late: Offline) -> CommonShift:
+    """The same test where arms may have been chosen by their rewards, for arms of k in both halves or in one.
+
+    With c the share of late rows and c_a that of arm a, E_a and L_a the early and late noise of its rewards,
+    the sum is (1 - c) L - c E - sum_a (c_a - c) (E_a + L_a). E and L are the noise of halves that end at a
+    row. The last sum is the smaller, the less shares changed.
+    """
+    from scipy.special import ndtr
+
+    n, m = early.pulls.astype(np.float64), late.pulls.astype(np.float64)
+    pulls = np.maximum(n + m, 1.0)
+    late_part, part = m / pulls, float(m.sum() / max(pulls.sum(), 1.0))
+    variance = variance_of_arms(early, late)
+    total = float(((1 - late_part) * late.reward_sums - late_part * early.reward_sums).sum())
+    spread = float((variance * ((1 - part) ** 2 * m + part**2 * n)).sum())
+    if spread <= 0 or abs(total) <= 1e-12 * float(np.abs(early.reward_sums).sum()):
+        return CommonShift(total, max(spread, 0.0), 1.0)
+    chances = []
+    for delta in DELTAS:
+        beyond = abs(total) - most_noise(late_part - part, n + m, variance, delta)
+        chances.append(delta + 2 * float(ndtr(-max(beyond, 0.0) / spread**0.5)))
+    return CommonShift(total, spread, min(2 * min(chances), 1.0))
+
+
+def variance_of_arms(early: Offline, late: Offline) -> Floats:
+    """(k,) the variance of a reward of each arm, if its mean stayed; that of all arms where pulls are few."""
+    both = early + late
+    assert both.reward_squares is not None
+    pulls = np.maximum(both.pulls, 1)
+    around = np.maximum(both.reward_squares - both.reward_sums**2 / pulls, 0.0)
+    alike = float(around.sum() / max((pulls - 1).sum(), 1))
+    return np.asarray((around + PULLS_ALIKE * alike) / (pulls - 1 + PULLS_ALIKE))
+
+
+def most_noise(weights: Floats, pulls: Floats, variance: Floats, delta: float) -> float:
+    """What a weighted sum of the arms' noise may be, at a chance of delta, whatever chose arms and weights.
+
+    By the mixture of normal laws around 0, of precisions r: sum_a S_a^2 / (s_a^2 (N_a + r)) is at most
+    2 log(3 / delta) + sum_a log(1 + N_a / r), for the three r together.
+    """
+    found = []
+    for r in STRENGTHS:
+        level = 2 * np.log(len(STRENGTHS) / delta) + np.log1p(pulls / r).sum()
+        found.append(np.sqrt((weights**2 * variance * np.where(pulls > 0, pulls + r, 0.0)).sum() * level))
+    return float(min(found))
 
 
 def exact_p(early: Scatter, late: Scatter) -> float:

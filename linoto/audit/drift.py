@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linoto.audit.adaptive import SHARE_LEVEL, average, click_evidence, gaussian_evidence, share_p
-from linoto.audit.common_shift import common_shift
+from linoto.audit.common_shift import common_shift, shift_of_chosen
 from linoto.audit.context_drift import Turned
 from linoto.audit.noise import Scatter, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_law
@@ -35,8 +35,8 @@ class Drift:
     """The comparison of two halves: one test per arm, one of all arms together, one of their common shift.
 
     Where arms were not pulled late in the shares of the early half, what is pulled may follow what was
-    earned. Then p-values are replaced by evidence that holds however arms were chosen (`adaptive.py`), which
-    says nothing of a common shift.
+    earned. Then p-values are replaced by evidence that holds however arms were chosen (`adaptive.py`), and
+    the common shift is one beyond what choosing could make of none (`common_shift.py`).
     """
 
     arms: Ints  # (q,) the arms that could be compared
@@ -44,7 +44,7 @@ class Drift:
     late: Floats  # (q,)
     p: Floats  # (q,) of each arm, adjusted for their number (Holm); 1 where one alone could not show it
     overall: float  # of all arms, each in its own direction
-    common: float  # of the shift that arms have in common; 1 where shares changed
+    common: float  # of the shift that arms have in common
     shares: float  # of the shares in which arms were pulled
     early_reference: float  # mean rewards of the halves: they also change with what is pulled
     late_reference: float
@@ -59,7 +59,8 @@ class Drift:
     @property
     def moved(self) -> Ints:
         """The arms that changed, the surest first."""
-        level = TEST_LEVEL * (1 if self.adaptive else SINGLE_SHARE * self.arms_share)
+        share = 1 - COMMON_SHARE if self.adaptive else SINGLE_SHARE * self.arms_share
+        level = TEST_LEVEL * share
         order = np.argsort(self.p, kind="stable")
         return np.asarray(self.arms[order][self.p[order] < level])
 
@@ -82,7 +83,7 @@ class Drift:
     def combined(self) -> float:
         """One p-value: each test counts as much as its part of the false alarms."""
         if self.adaptive:
-            return self.overall
+            return float(min(self.overall / (1 - COMMON_SHARE), self.common / COMMON_SHARE, 1.0))
         single = min(self.overall, float(self.p.min(initial=1.0))) / SINGLE_SHARE
         features = 1.0 if self.turned is None else self.turned.combined / FEATURES_SHARE
         return float(
@@ -135,8 +136,8 @@ def find_drift(
     clicks = sums_equal_squares(early) and sums_equal_squares(late)
     shares = share_p(early, late) if shares is None else shares
     if shares < SHARE_LEVEL:
-        found, common = compare_chosen(before, after, clicks=clicks, k=early.pulls.size), 1.0
-        turned = None
+        found = compare_chosen(before, after, clicks=clicks, k=early.pulls.size)
+        common, turned = shift_of_chosen(early, late).p, None
     else:
         found = compare_clicks(before, after) if clicks else compare_means(before, after)
         shift = common_shift(before, after, clicks=clicks)
@@ -190,7 +191,7 @@ def drift_fact(drift: Drift | None, log: Log, untested: str) -> str:
     moved = f"; changed: {names_of(log.arms.names, drift.moved)}" if drift.moved.size else ""
     how = f"all together {drift.common:.2g}"
     if drift.adaptive:
-        how = "their shares changed, so by betting"
+        how = f"their shares changed, so by betting; {how}"
     features, turned = drift.unlooked and f" ({drift.unlooked})", ""
     if drift.turned is not None:
         features = f" and {counted(drift.turned.features.size, 'feature')} ({drift.turned.combined:.2g})"

@@ -201,7 +201,7 @@ def test_where_shares_changed_features_are_not_compared_and_it_says_so() -> None
     table.loc[200:, "item"] = np.random.default_rng(7).choice(ITEMS, 200, p=[0.9, 0.05, 0.05])
     log = read_log(table, item="item", reward="y", categories=["country"])
     found = dict(audit_log(log, read_rows(table, reward="y", recipe=log.recipe)).facts())["steady?"]
-    assert "by betting) (features are not compared: shares changed)" in found
+    assert "so by betting; all together 1) (features are not compared: shares changed)" in found
 
 
 # -- against an oracle ------------------------------------------------------------------------------------

@@ -49,6 +49,16 @@ def uniform(
     return halves_of(arms, drawn(rng, arms, n, 0, clicks, drop), k)
 
 
+def tilted(
+    rng: np.random.Generator, *, k: int, n: int, clicks: float | None = None, drop: float = 0.0
+) -> Any:
+    """Every arm is pulled a fifth more often, or less, from the middle on, whatever it earned."""
+    shares = 1 + 0.2 * rng.choice([-1.0, 1.0], k)
+    first, rest = rng.integers(0, k, n // 2), rng.choice(k, n - n // 2, p=shares / shares.sum())
+    arms = np.append(first, rest)
+    return halves_of(arms, drawn(rng, arms, n, 0, clicks, drop), k)
+
+
 def pilot(
     rng: np.random.Generator,
     *,
@@ -134,12 +144,14 @@ STEADY = {
     "pilot and 1 winner, clicks 50 %": drifts(pilot, k=50, n=5000, clicks=0.5, top=1),
     "pilot and 5 winners, clicks 0.4 %": drifts(pilot, k=50, n=20_000, clicks=0.004),
     "UCB, Gaussian": drifts(chosen, k=10, n=500, rule="ucb", clicks=False),
+    "other shares, clicks 50 %": drifts(tilted, k=30, n=14_000, clicks=0.5),
 }
 UNSTEADY = {
     "uniform, clicks 90 %, all fall by 3 points": drifts(uniform, k=50, n=5000, clicks=0.9, drop=0.03),
     "uniform, clicks 0.4 %, all fall to 0.1 %": drifts(uniform, k=50, n=20_000, clicks=0.004, drop=0.003),
     "uniform, Gaussian, all fall by 0.1": drifts(uniform, k=50, n=5000, drop=0.1),
     "short pilot and 5 winners, Gaussian, all fall by 0.3": drifts(pilot, k=50, n=5000, share=0.1, drop=0.3),
+    "other shares, clicks 56 %, all fall by 8 points": drifts(tilted, k=30, n=14_000, clicks=0.56, drop=0.08),
     "short pilot and 5 winners, clicks 5 % to 2 %": drifts(
         pilot, k=50, n=20_000, clicks=0.05, share=0.1, drop=0.03
     ),
