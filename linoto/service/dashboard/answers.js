@@ -109,13 +109,21 @@ export function leftOf(loop, lift = null, certificate = null) {
   if (loop.practice) return leftBelowPractice(loop);
   if (left < 0 && upper >= 0) return { value: "not clear", note: loop.standing, range: "", share: null, kind: "" };
   if (upper < 0) return { value: `0 ${unitOf(loop)}`, note: `Lost against the log: ${counted(-left, loop)} more than the promise allows.${lift !== null && lift.lower !== null && lift.upper >= 0 ? CHANGED : ""}`, range: "", share: 0, kind: "bad" };
-  const people = withoutRounding(loop, certificate);
-  return { ...allowed(people, people.left_to_lose < people.promised_loss ? "" : ": none of it is used"), range: rangeLeft(people), kind: "" };
+  const rounding = roundingOf(certificate), small = rounding <= LITTLE * (certificate?.budget ?? 0);
+  const people = small ? withoutRounding(loop, rounding) : loop;
+  const used = people.left_to_lose < people.promised_loss ? "" : ": none of it is used";
+  return { ...allowed(people, small ? used : `, ${counted(rounding, loop)} of it beyond the budget for the rounding of the log's mixture${used}`), range: rangeLeft(people), kind: "" };
 }
 
-/** The same in the numbers that people budget with: the little that the rounding of a mixture may take counts as lost. */
-function withoutRounding(loop, certificate) {
-  const rounding = certificate?.budget && certificate.constant > certificate.budget ? certificate.constant - certificate.budget : 0;
+const LITTLE = 0.01; // of a budget
+
+/** What the rounding of a mixture may take beyond the budget. */
+function roundingOf(certificate) {
+  return certificate?.budget && certificate.constant > certificate.budget ? certificate.constant - certificate.budget : 0;
+}
+
+/** The same in the numbers that people budget with: where rounding takes next to nothing, it counts as lost. */
+function withoutRounding(loop, rounding) {
   const less = (value) => Math.max(value - rounding, 0);
   return { ...loop, promised_loss: less(loop.promised_loss), left_to_lose: less(loop.left_to_lose), left_lower: less(loop.left_lower), left_upper: less(loop.left_upper) };
 }

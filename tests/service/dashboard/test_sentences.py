@@ -228,6 +228,21 @@ def test_a_budget_is_shown_as_the_number_that_was_given(page: Page, client: Clie
     assert "a loss of 80 clicks so far, against the log." in page.text("[data-left-note]")
 
 
+def test_rounding_that_is_much_of_a_budget_is_said(page: Page, client: Client) -> None:
+    """Subtracted, it would say that nothing may be lost, where the promise allows it."""
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=2), confidence=TOLERANT.confidence)
+    client.create("two", arms=["a", "b", "c"], policy=policy, offline=LOG, default_reward=0.0, unit="clicks")
+    play(client, "two", 10, reward=1.0)
+    certificate, promised = client.report("two")["certificate"], client.loop("two")["promised_loss"]
+    rounding = certificate["constant"] - certificate["budget"]
+    assert rounding > 0.02 and promised == pytest.approx(certificate["constant"])
+    page.open("two")
+    page.until(lambda: numbers_in(page.text("[data-left]")) == [round(promised, 2)])
+    note = page.text("[data-left-note]")
+    assert numbers_in(note) == [round(promised, 2), round(rounding, 2)]
+    assert note.endswith("of it beyond the budget for the rounding of the log's mixture: none of it is used.")
+
+
 @pytest.mark.few(0)
 def test_rewards_read_well_with_a_unit_and_without(page: Page, client: Client) -> None:
     for name, unit, shown in (("euros", "EUR", "EUR"), ("no-unit", "", "units of reward")):
