@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
+from linoto.core.composed import Composed
 from linoto.core.features.moments import Moments
+from linoto.core.features.own import OwnFeatures
 from linoto.core.policies import LinUCB
 from linoto.core.protocols import PolicyForRounds
 from linoto.core.validation import as_floats
@@ -92,10 +94,13 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _started(self) -> Agent:
         """An agent that knows all rows so far, with random numbers of its own."""
         policy = LinUCB() if self.policy is None else self.policy
-        rng: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         if self.random_state is not None:
-            rng = {"rng": np.random.default_rng([self.random_state, self.moments_.count])}
-        agent = cast(Agent, policy.start(offline=self.moments_, **rng))
+            given = {"rng": np.random.default_rng([self.random_state, self.moments_.count])}
+        if isinstance(policy, Composed):  # its ridge counts the features of one arm
+            width = self.moments_.d // self.arms_.size
+            given["features"] = OwnFeatures(items=tuple(map(str, range(self.arms_.size))), width=width)
+        agent = cast(Agent, policy.start(offline=self.moments_, **given))
         if agent.gate.measures:
             raise ValueError(
                 f"policy must be one without a gate, got {policy!r}: a gate counts single rounds"

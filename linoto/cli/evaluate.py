@@ -199,7 +199,7 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int, 
     rails, moments = guardrails_in(rows, warm, arguments), kind_of(warm).moments
     coins = (bool(rails) or moments is not None) and arguments.policy == "Gated" and is_binary(rows.rewards)
     seen = {"noise": "bounded", "reward_range": (0.0, 1.0)} if coins else None  # as an audit has it
-    policy = read_policy(arguments, rails=rails, seen=seen, moments=moments)
+    policy = read_policy(arguments, rails=rails, seen=seen, moments=moments, recipe=warm.recipe)
     practice = practice_in(warm, arguments)
     found = evaluate(held_out, policy, actions=actions, warm_start=warm, practice=practice, **options)
     return rows, found, len(warm), policy

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from linoto.audit.promises import GateKind
     from linoto.core.composed import Composed
     from linoto.core.features.moments import Moments
+    from linoto.core.features.recipe import Recipe
     from linoto.core.gates import Gate
     from linoto.core.guardrail import Guardrail
     from linoto.core.policies import Gated
@@ -142,16 +143,17 @@ def read_policy(
     rails: tuple[Guardrail, ...] = (),
     seen: Mapping[str, Any] | None = None,
     moments: Moments | None = None,
+    recipe: Recipe | None = None,
 ) -> ComposedPolicy:
     """The policy that was asked for, with what the audit of the log found and what was said of rewards.
 
     Without a log its guardrails are `rails`, and `seen` is what rows say of rewards where nobody else does;
-    with contexts `moments` are the sums that the policy starts from.
+    with contexts `moments` are the sums that the policy starts from, of the features of `recipe`.
     Where the command has options for how much may be lost and none is given, it is what is usual.
     """
     from linoto.core.composed import Composed
     from linoto.core.confidence import with_assumptions
-    from linoto.core.usual_ridge import with_usual_ridge
+    from linoto.core.usual_confidence import with_usual_confidence
 
     policy: Any = named_policy(arguments.policy)
     if log is not None and log.confidence is not None:
@@ -162,13 +164,11 @@ def read_policy(
     amounts = {name: value for name in AMOUNTS if (value := getattr(arguments, name, None)) is not None}
     plain = arguments.policy == "Gated"
     if log is not None and log.features.takes_practice:
-        moments = log.features.moments
+        moments, recipe = log.features.moments, log.features.recipe
     if plain and moments is not None:
-        summed = moments
+        summed, raw = moments, None if recipe is None else recipe.raw_features
         policy = with_amounts(with_gate_for(moments, policy, arguments), amounts)
-        raw = None if log is None else log.features.raw_features
-        features = None if log is None else log.features.recipe
-        policy = with_usual_ridge(policy, moments.d, lambda: summed, raw, features)
+        policy = with_usual_confidence(policy, moments.d, lambda: summed, raw, recipe)
         return with_guardrails(policy, rails, log)
     policy = with_evidence(with_gate(policy, arguments, guarded=bool(rails)), arguments)
     if log is not None:
@@ -179,9 +179,9 @@ def read_policy(
     policy = with_amounts(policy, amounts)
     if plain and log is not None:
         known = log.features
-        policy = with_usual_ridge(policy, len(known.labels), lambda: known.moments, known.raw_features)
+        policy = with_usual_confidence(policy, len(known.labels), lambda: known.moments, known.raw_features)
     elif log is not None and moments is not None and isinstance(policy, Composed):
-        policy = policy.suited_to(moments, log.features.recipe)
+        policy = policy.suited_to(moments, recipe)
     return with_guardrails(policy, rails, log)
 
 

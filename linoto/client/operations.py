@@ -352,7 +352,7 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     from linoto.core.confidence import with_assumptions
     from linoto.core.policies import Gated
     from linoto.core.snapshots import from_dict
-    from linoto.core.usual_ridge import with_usual_ridge
+    from linoto.core.usual_confidence import with_usual_confidence
 
     if not hasattr(saved, "confidence"):
         raise ValueError(f"saved must be what linoto.load returns, got {type(saved).__name__}")
@@ -368,7 +368,7 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     if isinstance(known, Gated) and unsaid:
         recipe = features.to_start.get("features")
         d, raw = len(features.labels), features.raw_features
-        known = with_usual_ridge(known, d, lambda: features.moments, raw, recipe)
+        known = with_usual_confidence(known, d, lambda: features.moments, raw, recipe)
     elif isinstance(known, Composed) and unsaid and features.takes_practice:
         known = known.suited_to(features.moments, features.recipe)
     return with_guardrails(known, saved)

@@ -130,7 +130,10 @@ def why_no_rounds(composition: Composition, moments: Moments) -> str | None:
     if reason is not None:
         return reason
     if confidence.radius == "own" and not rests_on_no_set(composition):
-        return f"radius must be another than 'own' for {gate!r}: it bounds sums over arms"
+        return (
+            f"radius must be another than 'own' for {gate!r} with fallback {fallback!r}: its bounds are of "
+            "all features"
+        )
     by_values = [rail for rail in composition.guardrails if not gate.trusts_model_of(rail)]
     if by_values and not gate.throws_coin:
         return (

@@ -35,7 +35,7 @@ from linoto.core.gates.budget import FORMS
 from linoto.core.guardrail import Guardrail, as_guardrails
 from linoto.core.offline import Offline
 from linoto.core.parameters import REACHES, is_arm, params_of
-from linoto.core.usual_ridge import with_ridge_of
+from linoto.core.usual_confidence import with_confidence_of
 from linoto.core.validation import (
     check_choice,
     check_count,
@@ -84,7 +84,7 @@ class BuiltInExplorer(Composed):
         return Gated(explorer=replace(self, **unsaid), gate=Open(), confidence=self.confidence)
 
     def suited_to(self, log: Moments, features: Features | None) -> BuiltInExplorer:
-        return with_ridge_of(self, log, features)
+        return with_confidence_of(self, log, features)
 
 
 class ForBoundedRewards(BuiltInExplorer):
@@ -175,6 +175,11 @@ class LinUCB(BuiltInExplorer):
     def estimates_noise(self) -> bool:
         """Whether it scores with the noise that log and rewards show."""
         return self.noise == "estimated" or (self.noise == "auto" and self.scale != 1.0)
+
+    @property
+    def claims_no_theorem(self) -> bool:
+        """Whether its radius may be another than the theorem's, which counts the features of all arms."""
+        return self.scale < 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -477,8 +482,7 @@ class Gated(Composed):
         return self if gate is not None else replace(self, gate=usual)
 
     def suited_to(self, log: Moments, features: Features | None) -> Gated:
-        named: Any = self.gate
-        return self if named is not None else with_ridge_of(self, log, features)
+        return with_confidence_of(self, log, features)
 
     def with_parameter(self, name: str, value: float) -> Gated:
         gate = self.composed().gate

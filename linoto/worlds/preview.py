@@ -21,7 +21,7 @@ from linoto.core.offline import Offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.core.snapshots import to_dict
-from linoto.core.usual_ridge import with_usual_ridge
+from linoto.core.usual_confidence import with_usual_confidence
 from linoto.core.validation import as_floats, check_nonnegative, check_positive, one_of
 from linoto.core.verdicts import HORIZON, is_blind, surely_earned, why_worthless
 from linoto.engines import THREADS, Engine, Track
@@ -439,7 +439,7 @@ def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
         gate = Control().usual(confidence)
     policy = Gated(gate=gate, confidence=confidence, guardrails=rails)
     recipe = getattr(known, "recipe", None)
-    return with_usual_ridge(policy, known.d, lambda: known.moments, known.raw_features, recipe)
+    return with_usual_confidence(policy, known.d, lambda: known.moments, known.raw_features, recipe)
 
 
 def plays_no_better(known: Plausible, asked: Drawing) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from helpers.exits import run
 
 import linoto
-from linoto.core.usual_ridge import with_usual_ridge
+from linoto.core.usual_confidence import with_usual_confidence
 from linoto.service.loops.loop import Loop
 from linoto.service.server import open_service
 
@@ -128,7 +128,7 @@ def test_an_audit_refuses_to_write_over_what_it_reads(folder: Path, capsys: Capt
 
 def by_log(policy: linoto.Gated, saved: Any) -> linoto.Gated:
     """With the ridge by which the log is the likeliest, where nothing is proved by it."""
-    return with_usual_ridge(policy, saved.moments.d, lambda: saved.moments)
+    return with_usual_confidence(policy, saved.moments.d, lambda: saved.moments)
 
 
 def test_create_knows_which_statistics_it_got(stats: Path, capsys: Captured) -> None:

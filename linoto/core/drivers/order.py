@@ -57,7 +57,8 @@ def order_for(features: Any, *, needed: bool = False) -> Order | None:
     if not own or not (needed or (RECOGNISED.get() and features.d >= LEAST_FEATURES)):
         return None
     order = Order.by_item(features)
-    return order if own + features.d - order.border <= MOST_SHARE * features.d else None
+    pays = own + features.d - order.border <= MOST_SHARE * features.d
+    return order if needed or pays else None
 
 
 def entries_of(vector: Floats, order: Order | None) -> tuple[float, ...]:

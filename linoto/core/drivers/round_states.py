@@ -30,10 +30,10 @@ def order_of(composition: Composition, params: Records, features: Any) -> Order 
     by_own = composition.assumed.radius == "own"
     can_be_ordered = params.size == 1 and params[0]["explorer"] != kernels.LOGISTIC  # R is all that is kept
     order = order_for(features, needed=by_own) if can_be_ordered else None
-    if by_own and (order is None or order.border < order.places.size):
+    if by_own and order is None:
         raise ValueError(
-            "radius must be another than 'own' where not every feature is one arm's own: OwnFeatures, or a "
-            "recipe whose terms all have the item"
+            "radius must be another than 'own' where no feature is one arm's own: OwnFeatures, or a recipe "
+            "with the item or crosses of it"
         )
     return order
 
@@ -44,9 +44,12 @@ def own_features(composition: Composition, features: Any) -> int:
 
 
 def bounds_in_rounds(params: Records, state: State) -> tuple[Floats, Floats]:
-    """(n,) each: bounds on what the arms in a state earn, lost rewards included."""
+    """(n,) each: bounds on what the arms in a state earn, lost rewards included.
+
+    They are of each arm's own model where every feature is one arm's: what arms share is known from all.
+    """
     run, rows = state.run[0], state.arms
-    if run["own_features"] == 0:
+    if run["own_features"] == 0 or run["border"] < state.vectors.shape[1]:
         return bounds_of(state)
     radii = np.empty(rows.shape[1])
     kernels.own_radii(params, state, radii)

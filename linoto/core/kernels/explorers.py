@@ -199,12 +199,13 @@ def optimistic(p: Any, s: State, out: Floats, shift: Part) -> None:
     """out = the upper bound of every arm, with the explorer's own scale."""
     mean, width = s.arms[MEAN], s.arms[WIDTH]
     scale = p.scale * noise_share(p, s.run[0])
-    bonus = scale * s.run[0].radius
-    for a in range(mean.size):
-        out[a] = mean[a] + bonus * width[a]
     if s.run[0].own_features > 0:
         for a in range(mean.size):
             out[a] = mean[a] + scale * own_radius(p, s, a) * width[a]
+    else:
+        bonus = scale * s.run[0].radius
+        for a in range(mean.size):
+            out[a] = mean[a] + bonus * width[a]
     if shift is not None:
         for a in range(mean.size):
             out[a] += p.scale * s.arms[LIFT, a]

@@ -38,6 +38,7 @@ from linoto.core.kernels.layout import (
     CROSS,
     FACTOR,
     GRAM,
+    GROWN,
     HALF,
     LOST_GRAM,
     MEAN,
@@ -71,12 +72,21 @@ def begin_hybrid(p: Any, s: State, rows: Floats, outcomes: Floats) -> None:
 @inner
 def read_factor(s: State) -> None:
     """log det V from R; theta follows when it is read."""
-    r, factor = s.run[0], s.square[FACTOR]
+    r, factor, grown = s.run[0], s.square[FACTOR], s.vectors[GROWN]
     r.log_det = 0.0
     for i in range(factor.shape[0]):
-        r.log_det += 2.0 * log(factor[i, i])
+        grown[i] = 2.0 * log(factor[i, i])
+        r.log_det += grown[i]
     r.behind = 1
     keep_beside(s, s.blocks, 0, factor.shape[0])
+
+
+@inner
+def keep_grown(s: State, first: int, end: int) -> None:
+    """log det of a part of V, feature by feature: R has its roots on the diagonal, far apart in memory."""
+    factor, grown = s.square[FACTOR], s.vectors[GROWN]
+    for i in range(first, end):
+        grown[i] = 2.0 * log(factor[i, i])
 
 
 @inner
@@ -296,6 +306,9 @@ def learn_hybrid(p: Any, s: State, action: Floats, reward: float, error: float) 
         copy(action, x)
         rotate_in(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward, first, end, border)
     keep_beside(s, s.blocks, first, end)
+    if r.own_features > 0:
+        keep_grown(s, first, end)
+        keep_grown(s, border, d)
     r.log_det += log(growth)
     r.rewards += 1
     r.fresh, r.behind = 0, 1

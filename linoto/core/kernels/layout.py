@@ -685,6 +685,7 @@ def online_part(s: State) -> State:
 # keeps besides comes last: with a memory, R and half of the last rewards; of clicks, R and the mode.
 LOST_GRAM, LOST_GRAM_SHIFTED = len(SQUARE_ROWS), 2 * len(SQUARE_ROWS) + len(SHIFT_SQUARES)
 BLOCK_BEGIN, BLOCK_END = len(VECTOR_ROWS), len(VECTOR_ROWS) + 1  # of each feature; read where V is split
+GROWN = BLOCK_END + 1  # 2 log R_ii of each feature, where V has a border
 RECENT_FACTOR = RECENT_HALF = CLICK_FACTOR = CLICK_ODDS = -1
 
 
@@ -708,7 +709,7 @@ def allocate_rounds(params: Records, gram: Floats, target: Floats, border: int =
     state = State(
         actions=np.zeros((d, 0)),
         square=np.zeros((lost + 1 + more, d, d)),
-        vectors=np.zeros(((2 * len(VECTOR_ROWS) if shifted else BLOCK_END + 1) + more, d)),
+        vectors=np.zeros(((2 * len(VECTOR_ROWS) if shifted else GROWN + 1) + more, d)),
         arms=np.zeros((2 * len(ARM_ROWS) + len(SHIFT_ARMS) if shifted else len(ARM_ROWS), 0)),
         counts=np.zeros((len(COUNT_ROWS), 0), dtype=np.int64),
         run=np.zeros(params.size, dtype=RUN),
@@ -749,6 +750,8 @@ def mark_blocks(state: State) -> None:
     )
     state.run["split"] = ends.size > 1
     state.square[ROOT] = 0.0  # of the blocks of before
+    if border:
+        state.vectors[GROWN] = 2.0 * np.log(np.maximum(np.diagonal(state.square[FACTOR]), TINY))
     lay_beside(state)
 
 

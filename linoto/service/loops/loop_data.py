@@ -98,7 +98,9 @@ class LoopData:
         """Whether this loop is what the spec asks for; what it leaves out is as it is here."""
         same = msgspec.structs.replace(asked, version=self.spec.version, policy=self.spec.policy)
         there = from_dict(self.spec.policy, stored=True)  # it may have been written with fewer fields
-        return specs.with_defaults(same, self.name) == self.spec and from_dict(asked.policy) == there
+        if specs.with_defaults(same, self.name) != self.spec:
+            return False
+        return from_dict(asked.policy) in (there, specs.suited_policy(self.spec, there))
 
     @property
     def reference(self) -> float | None:

@@ -12,7 +12,9 @@ from msgspec import Meta, Struct, field
 
 from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
+from linoto.core.composed import Composed
 from linoto.core.doubling import DoublingAgent
+from linoto.core.features.moments import as_moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.learnt import LearntPolicy
 from linoto.core.names import Names, places_of
@@ -210,7 +212,21 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
     stored = msgspec.structs.replace(
         spec, policy=to_dict(policy), holdback=holdback, rows=None, log=None, version=VERSION, **counted
     )
-    return as_read_back(stored)
+    return as_read_back(msgspec.structs.replace(stored, policy=to_dict(suited_policy(stored, policy))))
+
+
+def suited_policy(spec: LoopSpec, policy: Policy) -> Policy:
+    """The policy with the ridge and the radius that nobody said, as it would start in Python.
+
+    They are stored as numbers: what a loop is made from says all that it does, on any machine and for good.
+    """
+    if spec.recipe is None or not isinstance(policy, Composed):
+        return policy
+    known = recipe_spec.read_recipe(spec.recipe)
+    try:
+        return policy.suited_to(as_moments(recipe_spec.read_moments(spec.moments), known.d), known)
+    except ValueError as error:
+        raise invalid(str(error)) from error
 
 
 def check_guardrails(policy: Policy) -> None:

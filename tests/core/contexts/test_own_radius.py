@@ -102,7 +102,7 @@ def test_an_action_of_several_arms_is_away_by_all_their_radii() -> None:
     lower, upper = agent.interval(vector.ravel())
     assert (upper + lower) / 2 == pytest.approx(sum(mean for mean, _ in parts))
     assert (upper - lower) / 2 == pytest.approx(np.hypot(*radii) * width)
-    assert (upper - lower) / 2 >= sum(away for _, away in parts) / np.sqrt(2) - 1e-12
+    assert (upper - lower) / 2 >= sum(away for _, away in parts) - 1e-12, "the sum of both margins, at least"
     assert agent.interval(np.zeros(K * P)) == (0.0, 0.0)
 
 
@@ -175,30 +175,118 @@ def test_the_intervals_of_all_arms_hold_together() -> None:
     assert missed <= most(runs, 0.2)
 
 
+AGES = Recipe(
+    items=("a", "b", "c"),
+    context=(Numeric(name="age"), Numeric(name="size")),
+    crosses=(("item", "age"), ("item", "size")),
+)
+
+
+class OneModel:
+    """One model of all features, and the radius of what each arm can have of them."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe, self.V, self.b = recipe, 0.7 * np.eye(recipe.d), np.zeros(recipe.d)
+
+    def learn(self, x: Any, reward: float) -> None:
+        self.V += np.outer(x, x)
+        self.b += reward * x
+
+    def places(self, item: str) -> Any:
+        """Where features of one item are, and those of all."""
+        other = [f"item={one}" for one in self.recipe.items if one != item]
+        return [i for i, name in enumerate(self.recipe.names) if not any(word in name for word in other)]
+
+    def radius_of(self, item: str) -> float:
+        """By det V of an action's own features and those of all, the other arms' integrated out."""
+        places, known = self.places(item), np.linalg.inv(self.V)
+        growth = -np.linalg.slogdet(0.7 * known[np.ix_(places, places)])[1]
+        level = 2 * np.log(len(self.recipe.items) / 0.05)
+        return float(0.5 * np.sqrt(level + growth) + np.sqrt(0.7))
+
+    def radius(self) -> float:
+        """The theorem's, of all features."""
+        growth = np.linalg.slogdet(self.V / 0.7)[1]
+        return float(0.5 * np.sqrt(2 * np.log(1 / 0.05) + growth) + np.sqrt(0.7))
+
+    def measure(self, actions: Any) -> tuple[Any, Any]:
+        """What each earns, and how wide it is."""
+        return actions @ np.linalg.solve(self.V, self.b), np.sqrt(
+            np.einsum("kd,kd->k", actions, np.linalg.solve(self.V, actions.T).T)
+        )
+
+
+@pytest.mark.parametrize("by", ["context", "actions"])
+def test_with_shared_features_arms_are_scored_by_what_one_can_have_and_bounded_by_all(by: str) -> None:
+    rng, oracle = np.random.default_rng(11), OneModel(AGES)
+    assert len(oracle.places("a")) == 6 and AGES.d == 12
+    agent = LinUCB(scale=0.5, noise="assumed", confidence=OWN).start(features=AGES, rng=0)
+    differs = 0
+    for number in range(150):
+        context = dict(zip(("age", "size"), rng.normal(size=2).tolist(), strict=True))
+        items = agent.driver.features.items
+        actions = agent.driver.features.transform(context)
+        mean, width = oracle.measure(actions)
+        own = [oracle.radius_of(item) for item in items]
+        decision = agent.decide(**({"context": context} if by == "context" else {"actions": actions}))
+        assert decision.arm == int(np.argmax(mean + 0.5 * np.array(own) * width))
+        differs += decision.arm != int(np.argmax(mean + 0.5 * oracle.radius() * width))
+        away = oracle.radius() * width[decision.arm]
+        np.testing.assert_allclose(
+            agent.bounds(decision), (mean[decision.arm] - away, mean[decision.arm] + away), rtol=1e-9
+        )
+        reward = float(rng.random())
+        agent.update(decision, reward)
+        oracle.learn(actions[decision.arm], reward)
+        if number == 70:
+            agent = restore(agent.snapshot(), features=AGES)
+    assert differs > 0
+
+
 @pytest.mark.parametrize(
     ("start", "words"),
     [
         (lambda: LinUCB(confidence=OWN).start(np.eye(3), Offline.empty(3)), "for arms that stay"),
-        (lambda: LinUCB(confidence=OWN).start(d=6), "not every feature is one arm's own"),
-        (
-            lambda: LinUCB(confidence=OWN).start(
-                features=Recipe(items=("a", "b"), context=(Numeric(name="age"),))
-            ),
-            "not every feature is one arm's own",
-        ),
+        (lambda: LinUCB(confidence=OWN).start(d=6), "no feature is one arm's own"),
         (
             lambda: Gated(gate=Tolerance(budget=5.0, evidence="model"), confidence=OWN).start(
                 features=FEATURES
             ),
-            "it bounds sums over arms",
+            "its bounds are of all features",
         ),
         (lambda: replace(OWN, shift=0.1), "shift must be 0 for radius 'own'"),
     ],
-    ids=["arms that stay", "no features", "shared", "sums", "shift"],
+    ids=["arms that stay", "no features", "sums", "shift"],
 )
 def test_where_there_are_no_such_models_it_is_refused(start: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         start()
+
+
+def test_arms_that_were_played_together_are_one_model_from_then_on() -> None:
+    """Where rows hold features of two arms, no arm has a model of its own that rewards could teach."""
+    features = OwnFeatures(items=("a", "b", "c"), width=1)
+    agent = LinUCB(scale=1.0, confidence=replace(OWN, ridge=1.0)).start(features=features, rng=0)
+    for _ in range(200):
+        agent.update(agent.decide(actions=[[1.0, 1.0, 0.0]]), 0.0)
+    V = np.eye(3) + 200.0 * np.outer([1, 1, 0], [1, 1, 0])
+    level = 2 * np.log(3 / 0.05)
+    together = 0.5 * np.sqrt(level + np.linalg.slogdet(V)[1]) + 1.0
+    for action, radius in (
+        ([1.0, 0.0, 0.0], together),
+        ([0.0, 1.0, 0.0], together),
+        ([1.0, -1.0, 0.0], together),
+        ([0.0, 0.0, 1.0], 0.5 * np.sqrt(level) + 1.0),
+    ):
+        away = radius * np.sqrt(action @ np.linalg.solve(V, action))
+        assert agent.interval(action) == pytest.approx((-away, away))
+    truth = np.array([1.0, -1.0, 0.0]) / np.sqrt(2)  # of the length of the bound, as no reward denies
+    assert agent.interval([1.0, 0.0, 0.0])[1] > truth[0]
+    again: Agent = restore(agent.snapshot(), features=features)
+    assert again.interval([1.0, 0.0, 0.0]) == agent.interval([1.0, 0.0, 0.0])
+    logged = Moments(count=200, gram=V - np.eye(3), reward_vector=np.zeros(3), reward_sum=0.0)
+    warm = LinUCB(scale=1.0, confidence=replace(OWN, ridge=1.0)).start(logged, features=features, rng=0)
+    assert warm.interval([1.0, 0.0, 0.0]) == pytest.approx(agent.interval([1.0, 0.0, 0.0]))
 
 
 def test_behind_a_coin_it_is_taken_too() -> None:

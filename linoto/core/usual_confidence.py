@@ -1,6 +1,6 @@
-"""The ridge of a policy where it starts, if nobody says one and no promise is proved by it.
+"""The ridge and the radius of a policy where it starts, if nobody says one and no promise is proved by it.
 
-Behind a coin that of a log: the likeliest one. Otherwise that of the features which one action can have.
+The ridge is that of the features which one action can have; behind a coin that of a log, the likeliest one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.evidence import likeliest_ridge
 from linoto.core.explorers import rule_of
@@ -29,10 +28,12 @@ ONE_SIZE = 4.0  # times the smallest feature of arms that the largest may be
 MOST_FEATURES = 2_000  # beyond, the eigenvalues of a log take longer than a person waits
 
 
-def with_usual_ridge(
+def with_usual_confidence(
     policy: P, d: int, log: Callable[[], Moments], raw: Floats | None = None, features: object = None
 ) -> P:
     """The policy with the ridge by which its log of d features is the likeliest, unless it says one.
+
+    Optimism at a part of its radius has that of what one action can have.
 
     `raw` (k, w) are features of arms in the units in which they came. One ridge for all is judged by the
     large ones: it holds the parameters of small ones at 0, and that of a year, far from 0, as well.
@@ -42,27 +43,25 @@ def with_usual_ridge(
     gate that reads none (Control, whose promise is kept by a coin), and an explorer that reads none either.
 
     Without such a log, or without a gate, d counts what one action can have, where arms have features of
-    their own: those of the other arms are 0 in it.
+    their own: those of the other arms are 0 in it. So it does where a radius is of each arm's own model.
     """
-    by_own = with_own_radius(policy, features)
-    if not needs_no_bounds(by_own):
+    found = with_own_radius(policy, features)
+    if not needs_no_bounds(found):
         return policy
-    ridge = likeliest_of(d, log, raw) if by_own.gate.throws_coin else None
-    if ridge is None and (longest := longest_action(features)) < d:
-        ridge = policy.assumed.ridge_for(longest)
-    return policy if ridge is None else replace(policy, confidence=replace(by_own.assumed, ridge=ridge))
+    ridge = likeliest_of(d, log, raw) if found.gate.throws_coin and found.assumed.radius != "own" else None
+    if ridge is None and (most := most_features(features)) < inf:
+        ridge = policy.assumed.ridge_for(most)
+    return policy if ridge is None else replace(policy, confidence=replace(found.assumed, ridge=ridge))
 
 
 def with_own_radius(policy: P, features: Any) -> P:
-    """Optimism at a part of its radius, by that of each arm's own model, where every feature is one arm's.
+    """Optimism at a part of its radius, by that of what one action can have, where others are other arms'.
 
     The other radius counts the features of all arms: whatever is unknown of one makes all of them explore.
     """
-    confidence, rule = policy.assumed, rule_of(policy.explorer)
-    own = getattr(features, "own_width", 0)
-    plain = 0 < own == longest_action(features) < features.d
+    confidence, claims_none = policy.assumed, getattr(policy.explorer, "claims_no_theorem", False)
     usual = confidence.radius == "self_normalised" and confidence.shift == 0
-    if not plain or not usual or rule.code != kernels.UCB or policy.explorer.scale == 1.0:
+    if not claims_none or not usual or most_features(features) == inf:
         return policy
     return replace(policy, confidence=replace(confidence, radius="own"))
 
@@ -80,25 +79,27 @@ def ridge_from_log(wanted: bool) -> AbstractContextManager[None]:
     return within(FROM_LOG, wanted)
 
 
-def with_ridge_of(policy: P, log: Moments, features: object) -> P:
-    """The same where a policy starts on rounds whose gate nobody named, from a log of them or from none.
+def with_confidence_of(policy: P, log: Moments, features: object) -> P:
+    """The same where a policy starts on rounds, from a log of them or from none.
 
-    What else it says stays as it is; its gate stays unsaid.
+    Who names a gate has no ridge from a log. What else it says stays as it is; its gate stays unsaid.
     """
     if not FROM_LOG.get():
         return policy
+    if getattr(policy, "gate", None) is not None:
+        log = Moments.empty(log.d)
     raw = getattr(features, "raw_features", None)
     if raw is None:
         width = getattr(features, "own_width", 0) or log.d  # the same numbers of a context for every arm
         squares = np.diagonal(log.gram)[: log.d // width * width].reshape(-1, width)
         raw = np.sqrt(squares.sum(axis=0))[None]
     composed = policy.composed_for_rounds()
-    found = with_usual_ridge(composed, log.d, lambda: log, raw, features)
+    found = with_usual_confidence(composed, log.d, lambda: log, raw, features)
     return policy if found is composed else replace(policy, confidence=found.confidence)
 
 
-def longest_action(features: Any) -> float:
-    """How many features an action can have: those of one arm and those that arms share; none own: all."""
+def most_features(features: Any) -> float:
+    """How many features one action can have: those of an arm and those that arms share; inf: nobody knows."""
     own = getattr(features, "own_width", 0)
     return features.d - own * (len(features.items) - 1) if own else inf
 

@@ -25,7 +25,7 @@ from linoto import (
     Tolerance,
 )
 from linoto.core.evidence import RIDGES, evidence, likeliest_ridge
-from linoto.core.usual_ridge import MOST_FEATURES, ridge_from_log, with_usual_ridge
+from linoto.core.usual_confidence import MOST_FEATURES, ridge_from_log, with_usual_confidence
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
 BEHIND_A_COIN: dict[str, Any] = {"gate": Control(budget=20), "confidence": CLICKS}
@@ -42,7 +42,7 @@ LOG = summed()
 
 @pytest.mark.parametrize("explorer", [LinTS(), RandUCB(), Greedy(), SquareCB()])
 def test_a_coin_promises_whatever_the_ridge_is(explorer: Any) -> None:
-    policy = with_usual_ridge(Gated(explorer=explorer, **BEHIND_A_COIN), LOG.d, lambda: LOG)
+    policy = with_usual_confidence(Gated(explorer=explorer, **BEHIND_A_COIN), LOG.d, lambda: LOG)
     assert policy.confidence is not None and policy.confidence.ridge == likeliest_ridge(LOG)
     assert policy.confidence.ridge != CLICKS.ridge_for(LOG.d)
 
@@ -62,15 +62,15 @@ def test_a_coin_promises_whatever_the_ridge_is(explorer: Any) -> None:
     ids=["model", "log", "loan", "LinUCB", "LogisticTS", "fallback", "said", "no gate yet"],
 )
 def test_who_reads_bounds_or_says_a_ridge_keeps_it(policy: Gated) -> None:
-    assert with_usual_ridge(policy, LOG.d, lambda: LOG) is policy
+    assert with_usual_confidence(policy, LOG.d, lambda: LOG) is policy
 
 
 def test_a_log_that_cannot_tell_leaves_the_rule() -> None:
     policy = Gated(**BEHIND_A_COIN)
     unsquared = Moments(count=2, gram=np.eye(2), reward_vector=np.ones(2), reward_sum=2.0)
     for log in (Moments.empty(2), unsquared):
-        assert with_usual_ridge(policy, 2, lambda log=log: log) is policy  # type: ignore[misc]
-    assert with_usual_ridge(policy, MOST_FEATURES + 1, pytest.fail) is policy
+        assert with_usual_confidence(policy, 2, lambda log=log: log) is policy  # type: ignore[misc]
+    assert with_usual_confidence(policy, MOST_FEATURES + 1, pytest.fail) is policy
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_a_log_that_cannot_tell_leaves_the_rule() -> None:
 )
 def test_one_ridge_is_for_features_of_one_size(column: list[float], of_one_size: bool) -> None:
     raw, policy = np.column_stack([np.ones(3), column]), Gated(**BEHIND_A_COIN)
-    assert (with_usual_ridge(policy, LOG.d, lambda: LOG, raw) != policy) == of_one_size
+    assert (with_usual_confidence(policy, LOG.d, lambda: LOG, raw) != policy) == of_one_size
     one_hot = np.eye(3) * [[1.0], [1.0], [2.0]]  # an arm that was seldom logged is no small feature
-    assert with_usual_ridge(policy, LOG.d, lambda: LOG, one_hot) != policy
+    assert with_usual_confidence(policy, LOG.d, lambda: LOG, one_hot) != policy
 
 
 def ridge_at_start(policy: Any, log: Moments = LOG, **features: Any) -> float | None:
@@ -170,7 +170,7 @@ def test_features_that_arms_share_are_in_every_action() -> None:
     assert SHARED.d == 8  # each arm has a constant and a slope, and all share both
     assert agent.confidence.ridge == CLICKS.ridge_for(4)
     agent = LinUCB(confidence=CLICKS).start(features=SHARED, rng=0)
-    assert agent.policy == LinUCB(confidence=CLICKS)
+    assert agent.confidence == replace(CLICKS, radius="own", ridge=CLICKS.ridge_for(4))
 
 
 def test_a_gate_that_nobody_chose_does_so_without_a_log() -> None:
@@ -182,9 +182,10 @@ def test_a_gate_that_nobody_chose_does_so_without_a_log() -> None:
     ("policy", "ridge"),
     [
         (LinUCB(confidence=CLICKS), CLICKS.ridge_for(3)),
-        (Gated(explorer=LinUCB(), confidence=CLICKS), likeliest_ridge(LOG)),
+        (Gated(explorer=LinUCB(), confidence=CLICKS), CLICKS.ridge_for(3)),
+        (Gated(explorer=LinUCB(), gate=Control(budget=20), confidence=CLICKS), CLICKS.ridge_for(3)),
     ],
-    ids=["alone", "behind a coin"],
+    ids=["alone", "usual gate", "behind a coin"],
 )
 def test_optimism_at_a_part_of_its_radius_takes_that_of_each_arm(policy: Any, ridge: float) -> None:
     agent = policy.start(LOG, features=OWN, rng=0)
@@ -201,17 +202,25 @@ def test_optimism_at_a_part_of_its_radius_takes_that_of_each_arm(policy: Any, ri
         LinUCB(confidence=replace(CLICKS, ridge=2.0)),
         LinTS(confidence=replace(CLICKS, ridge=2.0)),
         linoto.LogisticTS(confidence=CLICKS),
-        Gated(explorer=LinUCB(), gate=Control(budget=20), confidence=CLICKS),
+        LinUCB(scale=2.0, confidence=CLICKS),
+        Gated(gate=Tolerance(budget=20, evidence="model"), confidence=CLICKS),
     ],
-    ids=["theorem", "radius said", "ridge said", "ridge said to sample", "clicks", "gate said"],
+    ids=["theorem", "radius said", "ridge said", "ridge said to sample", "clicks", "beyond", "by bounds"],
 )
 def test_with_own_features_too_what_somebody_said_starts_as_it_is(policy: Any) -> None:
     assert policy.start(LOG, features=OWN, rng=0).policy is policy
 
 
-def test_one_arm_has_no_others_to_leave_out() -> None:
-    policy = LinUCB(confidence=CLICKS)
-    assert policy.start(features=OwnFeatures(items=("a",), width=3), rng=0).policy is policy
+def test_items_may_come_one_by_one() -> None:
+    """Of one arm both radii are the same, and those that come find the radius that they would start with."""
+    policy, banners = LinUCB(confidence=CLICKS), linoto.Recipe(items=("a",), intercept=False)
+    agent: Any = policy.start(features=banners, rng=0)
+    usual: Any = replace(policy, confidence=replace(CLICKS, ridge=1 / 4)).start(features=banners, rng=0)
+    assert agent.interval([1.0]) == usual.interval([1.0])
+    agent.add_arms(["b", "c"])
+    together: Any = policy.start(features=banners.with_items(["b", "c"]), rng=0)
+    assert agent.confidence == together.confidence == replace(CLICKS, radius="own", ridge=1 / 4)
+    assert agent.interval([0.0, 1.0, 0.0]) == together.interval([0.0, 1.0, 0.0])
 
 
 def test_what_is_stored_starts_with_the_rule_of_before() -> None:

@@ -1,0 +1,84 @@
+"""A loop with contexts has the ridge that its policy would start with in Python, whoever asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from helpers.loops_with_contexts import CLICKS, RECIPE, log_of, spec_of
+from helpers.service_process import opened
+
+import linoto
+from linoto.core.snapshots import from_dict, to_dict
+from linoto.service.errors import Refused
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.recipe_spec import as_statistics
+from linoto.service.loops.spec import LoopSpec
+from linoto.service.storage.places import Place
+
+UNSAID: dict[str, Any] = {
+    "explorer alone": linoto.LinTS(confidence=CLICKS),
+    "nothing but a name": linoto.RandUCB(),
+    "no gate": linoto.Gated(confidence=CLICKS),
+}
+EMPTY = {"moments": None}
+
+
+def ridge_of(policy: Any) -> float:
+    ridge: float = policy.composed_for_rounds().assumed.ridge_for(RECIPE.d)
+    return ridge
+
+
+@pytest.mark.parametrize("log", [{}, EMPTY], ids=["log", "no log"])
+@pytest.mark.parametrize("policy", UNSAID.values(), ids=UNSAID)
+def test_a_loop_has_the_ridge_of_python(policy: Any, log: dict[str, Any]) -> None:
+    moments = None if log else log_of()
+    agent = policy.start(moments, features=RECIPE, rng=0)
+    spec = spec_of(policy, **log)
+    assert ridge_of(from_dict(spec.policy)) == ridge_of(agent.policy) != ridge_of(policy)
+    loop = Loop.fresh("loop", spec)
+    assert (loop.agent.theta == agent.theta).all()
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        linoto.LinTS(confidence=linoto.Confidence(ridge=3.0)),
+        linoto.LinUCB(scale=1.0),
+        linoto.Gated(gate=linoto.Tolerance(budget=40.0, evidence="model"), confidence=CLICKS),
+    ],
+    ids=["ridge", "theorem", "model"],
+)
+def test_what_was_said_is_stored_as_it_was(policy: Any) -> None:
+    assert from_dict(spec_of(policy).policy) == policy
+
+
+def older(spec: LoopSpec, policy: Any) -> LoopSpec:
+    """What a version stored that took nothing from the log."""
+    return msgspec.structs.replace(spec, policy=to_dict(policy))
+
+
+@pytest.mark.parametrize("policy", UNSAID.values(), ids=UNSAID)
+def test_a_loop_of_before_keeps_its_ridge_and_is_found_by_the_same_request(
+    any_place: Place, policy: Any
+) -> None:
+    asked = spec_of(policy)
+    before = Loop.fresh("loop", older(asked, policy))
+    with opened(any_place) as service:
+        service.store.write_sync(lambda c: service.loops.create(c, before))
+    with opened(any_place) as service:
+        loop = service.loops.get("loop")
+        assert from_dict(loop.spec.policy) == policy, "its ridge is what it always was"
+        fresh = Loop.fresh("loop", asked)
+        assert service.store.write_sync(lambda c: service.loops.create(c, fresh)) == (loop, False)
+        other = Loop.fresh("loop", spec_of(linoto.SquareCB()))
+        with pytest.raises(Refused, match="exists with other arms, log, policy or settings"):
+            service.store.write_sync(lambda c: service.loops.create(c, other))
+
+
+def test_a_log_of_other_features_is_refused_with_a_sentence() -> None:
+    two = as_statistics(linoto.Moments.from_rows(np.eye(2), [0.0, 1.0]))
+    with pytest.raises(Refused, match=f"must have {RECIPE.d} features, got 2"):
+        spec_of(linoto.LinTS(), moments=two)
