@@ -266,6 +266,15 @@ class AuditFindings:
         """What speaks against promises that rest on the log, where the verdict is on one that does not."""
         return () if self.rests_on_log else self.weighed().spared
 
+    @property
+    def beside(self) -> str:
+        """What else a log is used for that it speaks against, though no promise rests on it; or nothing."""
+        uses = [
+            *(["a promise by the model"] if self.linearity.notes() else []),
+            *(["an estimate by its propensities"] if self.wrong_propensities.size else []),
+        ]
+        return f"It does speak against {' and '.join(uses)}" if uses else ""
+
     def weighed(self) -> Findings:
         """What speaks for the log and against it, for the one rule of `core.verdicts`."""
         log, centre, confidence, lines = self.log, self.means.centre, self.confidence, self.linearity

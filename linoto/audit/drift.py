@@ -166,8 +166,11 @@ def drift_reasons(drift: Drift | None, log: Log, centre: Centre) -> tuple[str, .
     """That the log is not of one piece."""
     if drift is None or not drift.rejected:
         return ()
+    moved, tested = drift.moved.size, drift.arms.size
     together = ", and so did all together" if drift.common_moved else ""
-    arms = f"{drift.moved.size} of {drift.arms.size} arms changed for sure{together}"
+    arms = f"{moved} of {tested} arms changed for sure{together}"
+    if together and not moved:
+        arms = f"all together, though none of {tested} arms for sure by itself"
     what = f"arms did not earn late what they earned early{centre.alike}"
     found = f"p = {drift.combined:.2g}: {arms}"
     if drift.features_turned:

@@ -26,8 +26,8 @@ from linoto.logs.rows import Rows
 UNSEEN = 3.0  # events that a log with none of them cannot exclude, in as many rows, at 95 %
 CAPPED = (0.001, 0.01)  # shares of rows that the proposed caps would change
 HEAVY = (
-    "tails are heavy: cap rewards, and the cap is the end of a reward range; or take logarithms, and the "
-    "promise is about those"
+    "tails are heavy: cap rewards before they are logged, and the cap is the end of a reward range; or take "
+    "logarithms, and the promise is about those"
 )
 LOOKED_AT = 200  # rewards farthest from the model, whose weight in the fit is divided out
 
@@ -143,7 +143,7 @@ def unstated_reasons(confidence: Confidence, log: Log, centre: Centre) -> tuple[
     return (
         f"{said}: the noise of {amount(confidence.scale)} is a "
         f"guess from {rows} rows, and what is rarer than that is not in them. State a reward range (and cap "
-        "what leaves it), or the noise if you know it",
+        "what leaves it, in the log too), or the noise if you know it",
         f"with that guess the promise survives a loss of {amount(survives)} below {centre.below} "
         f"in 3 of {rows} rounds: one that is larger, or comes more often, can break it",
     )

@@ -144,11 +144,12 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     with refused_columns(arguments):
         rows, estimates, warm, policy = estimate(arguments)
     if arguments.json:
+        from linoto.logs.doubts import doubts_of
         from linoto.logs.tables import source_name
 
         log = source_name(source_of(arguments))  # without a password
         facts = {"log": log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments, policy)}
-        facts |= {"every_propensity_is_1": rows.all_certain, "notes": rows.notes}
+        facts |= {"every_propensity_is_1": rows.all_certain, "notes": (*rows.notes, *doubts_of(estimates))}
         print(json.dumps({**facts, "estimates": [found.to_dict() for found in estimates]}))
         return
     print_tables(estimates)
@@ -413,6 +414,7 @@ def cautions_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
 
 def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple[str, str]]:
     """What a reader should know before believing the numbers."""
+    from linoto.logs.doubts import doubts_of
     from linoto.logs.estimates import ALL_CERTAIN
 
     notes = [("propensities", ALL_CERTAIN)] if rows.all_certain else []
@@ -426,7 +428,8 @@ def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple
     if worst.unseen > 0:
         notes.append(("not seen", f"{worst.unseen:.1%} of the target is on arms that no row shows"))
     notes += [("note", note) for note in rows.notes]
-    return [*notes, *odd_weights(estimates), *features_of(rows.recipe)]
+    doubts = [("doubt", text) for text in doubts_of(estimates)]
+    return [*notes, *odd_weights(estimates), *doubts, *features_of(rows.recipe)]
 
 
 def features_of(recipe: Recipe | None) -> list[tuple[str, str]]:

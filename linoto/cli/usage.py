@@ -27,6 +27,14 @@ ELSEWHERE = {
     "crosses": "cross",
     "ids": "row",
 }  # by other names
+CALLED = {  # commands, by what others call them
+    "deploy": "launch",
+    "replay": "evaluate",
+    "run": "launch",
+    "server": "serve",
+    "simulate": "preview",
+    "start": "serve",
+}
 
 
 class Words(Collection[str]):
@@ -90,7 +98,7 @@ class Parser(argparse.ArgumentParser):
         if wrong and option:
             message = f"{option[1]} must be one of {', '.join(known)}, got {wrong[1]!r}"
         elif wrong and "choice" in message:
-            message = f"there is no command {wrong[1]!r}"
+            message, known = f"there is no command {wrong[1]!r}", [*self.commands()]
         meant = self.what_was_meant(wrong[1], known) if wrong else ""
         self.exit(2, f"{self.prog}: {message}{meant} (see {self.prog} --help)\n")
 
@@ -99,7 +107,8 @@ class Parser(argparse.ArgumentParser):
         option = word.partition("=")[0]
         if option.startswith("-") and option in known:  # after -- every word is a name
             return f": {option} must stand before --"
-        return self.longer(word) or nearest(word, known)
+        other = CALLED.get(word)
+        return self.longer(word) or (f": did you mean {other!r}?" if other in known else nearest(word, known))
 
     def in_options(self, message: str) -> str:
         """A sentence about arguments of Python, with the options that were typed in their place."""

@@ -21,15 +21,16 @@ from linoto.core.hints import amount, as_names, shortened_list
 from linoto.core.kernels import State
 
 if TYPE_CHECKING:
-    from linoto.core.features.recipe import Recipe
+    from linoto.core.drivers.questions import Items
     from linoto.core.learnt import LearntPolicy
 
 
-def is_recipe(features: Any) -> TypeGuard[Recipe]:
-    """Whether features are made by a recipe. It is imported by who has one: arms that stay need none."""
+def has_items(features: Any) -> TypeGuard[Items]:
+    """Whether items may come. What makes features is imported by who has it: arms that stay need none."""
+    from linoto.core.features.own import OwnFeatures
     from linoto.core.features.recipe import Recipe
 
-    return isinstance(features, Recipe)
+    return isinstance(features, Recipe | OwnFeatures)
 
 
 def learnt_policy(explorer: object) -> LearntPolicy | None:
@@ -50,26 +51,26 @@ def check_may_grow(explorer: object) -> None:
         )
 
 
-def recipe_of(features: Any) -> Recipe:
-    """The recipe whose items come and go; refuses other features."""
-    if is_recipe(features):
+def items_of(features: Any) -> Items:
+    """The features whose items come and go; refuses others."""
+    if has_items(features):
         return features
     if features is None:
         raise ValueError("arms must come with each decision: this agent was started without features")
     raise ValueError(
-        f"features must be a linoto.Recipe for items that come and go, got {type(features).__name__}: let "
-        "its transform offer those there are"
+        "features must be a linoto.Recipe or linoto.OwnFeatures for items that come and go, got "
+        f"{type(features).__name__}: let its transform offer those there are"
     )
 
 
-def as_removed(names: Sequence[str], recipe: Recipe, gone: frozenset[str]) -> tuple[str, ...]:
+def as_removed(names: Sequence[str], known: Items, gone: frozenset[str]) -> tuple[str, ...]:
     """The items to remove: known, not removed before, and not all that are left."""
-    places = recipe.item_indices(as_names(names))
-    leaving = tuple(dict.fromkeys(recipe.items[place] for place in places.tolist()))
+    places = known.item_indices(as_names(names))
+    leaving = tuple(dict.fromkeys(known.items[place] for place in places.tolist()))
     for name in leaving:
         if name in gone:
             raise ValueError(f"arms must be present, got {name!r}, which was removed before")
-    if len(leaving) + len(gone) == len(recipe.items):
+    if len(leaving) + len(gone) == len(known.items):
         raise ValueError("arms must leave one that can be played, got all of them")
     return leaving
 
@@ -79,10 +80,10 @@ def removed_by(changes: Iterable[ArmChange[str]], before: float = inf) -> frozen
     return frozenset(name for change in changes if change.round <= before for name in change.removed)
 
 
-def recipe_after(features: Any, changes: Iterable[ArmChange[str]]) -> Any:
-    """The recipe that an agent began with, or has now, with all items that came since."""
+def features_after(features: Any, changes: Iterable[ArmChange[str]]) -> Any:
+    """The features that an agent began with, or has now, with all items that came since."""
     for change in changes:
-        if change.added and is_recipe(features) and change.added[0] not in features.item_places:
+        if change.added and has_items(features) and change.added[0] not in features.items:
             features = features.with_items(change.added, change.values or None)
     return features
 

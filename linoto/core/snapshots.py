@@ -35,7 +35,7 @@ from linoto.core.gates import GATES, Gate
 from linoto.core.gates.older import OlderTolerance
 from linoto.core.guard import Guard
 from linoto.core.guardrail import Guardrail
-from linoto.core.item_changes import recipe_after
+from linoto.core.item_changes import features_after
 from linoto.core.kernels import State
 from linoto.core.learnt import LearntPolicy
 from linoto.core.names import from_stored
@@ -404,7 +404,7 @@ def restore_rounds(
     changes = tuple(ArmChange[str].from_dict(change) for change in header.get("changes", ()))
     with usual_share(header.get("cheap", False)):
         composition = composition_after(policy.composed_for_rounds(), changes)
-    features = recipe_after(features, changes)
+    features = features_after(features, changes)
     scalars = {name: header[name] for name in ("count", "reward_sum", "reward_squares")}
     moments = Moments(gram=arrays["gram"], reward_vector=arrays["reward_vector"], **scalars)
     if features is not None and features.d != moments.d:

@@ -208,3 +208,25 @@ def test_the_command_writes_page_and_statistics(tmp_path: Path, capsys: pytest.C
     assert (saved.verdict, saved.source) == ("deploy", "log.csv") and saved.confidence is not None
     text = page.read_text(encoding="utf-8")
     assert "What the log knows" in text and "--cross item country" in text and "Deploy." in text
+
+
+def test_a_page_that_says_deploy_does_not_deny_its_notes(tmp_path: Path) -> None:
+    """By a Control gate neither the model nor the propensities matter; other uses of the log rest on them."""
+    from linoto.pages.audit import write_audit
+
+    said = {}
+    curved = frame()
+    middle = (curved["age"] - 40).abs() < 8
+    curved["y"] = np.random.default_rng(4).binomial(1, np.where(middle, 0.8, 0.2))
+    for name, table in (("sound", frame()), ("wrong", frame(p=0.9)), ("curved", curved)):
+        found = audited(table)
+        assert found.verdict == "deploy"
+        page = write_audit(tmp_path / f"{name}.html", found, source="log", command="linoto audit")
+        said[name] = " ".join(page.read_text("utf-8").split())
+    assert "Nothing speaks against the log, and over 5,000 rounds" in said["sound"]
+    assert "Nothing speaks against the log" not in said["wrong"]
+    assert (
+        "Nothing speaks against what the promise rests on, and over 5,000 rounds it is worth something. "
+        "It does speak against an estimate by its propensities: see below."
+    ) in said["wrong"]
+    assert "does speak against a promise by the model: see below." in said["curved"]

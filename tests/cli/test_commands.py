@@ -88,6 +88,7 @@ def test_the_figures_offered_are_those_there_are() -> None:
     ("arguments", "message"),
     [
         ("demoo", "there is no command 'demoo': did you mean 'demo'?"),
+        ("replay", "there is no command 'replay': did you mean 'evaluate'?"),
         ("reproduce horizn", "there is no figure 'horizn': did you mean 'horizon'?"),
         ("reproduce xyzzy", "it must be one of all, horizon, offline-size"),
         ("reproduce --runs 0", "--runs: must be a whole number >= 1, got '0'"),

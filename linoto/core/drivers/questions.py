@@ -42,6 +42,19 @@ class FewFeatures(Features, Protocol):
         """(k, w) an arm's own features and the shared ones, which nobody else holds; (k,) where own begin."""
 
 
+class Items(FewFeatures, Protocol):
+    """Features of items that are known by name, to which others may come."""
+
+    @property
+    def items(self) -> tuple[str, ...]: ...
+
+    def item_indices(self, names: Sequence[Any]) -> Ints: ...
+
+    def with_items(self, names: Sequence[str], values: Sequence[Sequence[float]] | None = None) -> Items: ...
+
+    def places_in(self, larger: Any) -> Ints: ...
+
+
 Few = Callable[[Any, Sequence[str] | None], tuple[Floats, Ints]]  # the method of these
 
 

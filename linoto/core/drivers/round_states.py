@@ -59,7 +59,9 @@ def bounds_in_rounds(params: Records, state: State) -> tuple[Floats, Floats]:
 
 def beside(state: State, features: Any, order: Order | None) -> State:
     """The state with R laid out for loops over all arms, where each has features of its own and no others."""
-    if order is None or not order.is_plain or features.own_width > LONGEST_OWN * len(features.items):
+    if order is None or not order.is_plain or features is None:
+        return state
+    if features.own_width > LONGEST_OWN * len(features.items):
         return state
     return kernels.with_blocks(state, features.own_width)
 

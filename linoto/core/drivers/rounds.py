@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from linoto.core.drivers.questions import (
     Checked,
     Features,
     Few,
+    Items,
     Round,
     as_few,
     as_round,
@@ -61,10 +62,6 @@ from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.tickets import Ticket, play_of
 from linoto.core.validation import as_arm, as_floats
 from linoto.core.warm_up import Sampling, warm_up_contexts, warm_up_proposals
-
-if TYPE_CHECKING:
-    from linoto.core.features.recipe import Recipe
-
 
 # A decision, its round, the arm that it plays and the one that this is compared with; or -1, and with what
 Made = tuple[Decision, Round, int, int, Floats | None]
@@ -229,7 +226,7 @@ class RoundArms(Driver[Round]):
         if not gone:
             return allowed
         if allowed is None:
-            return [name for name in item_changes.recipe_of(self.features).items if name not in gone]
+            return [name for name in item_changes.items_of(self.features).items if name not in gone]
         for name in allowed:
             if name in gone:
                 raise ValueError(f"allowed must be present, got {name!r}, which was removed")
@@ -639,16 +636,16 @@ class RoundArms(Driver[Round]):
     ) -> tuple[int, ...]:
         if names is not None:
             raise ValueError("names must be None where arms are names of items, got some")
-        recipe = self.changing_recipe()
-        larger = recipe.with_items(arms, values)
+        before = self.changing_items()
+        larger = before.with_items(arms, values)
         known = tuple(tuple(map(float, row)) for row in values or ())
-        first, running = len(recipe.items), self.running
+        first, running = len(before.items), self.running
         change = ArmChange(round=running.rounds + 1, added=larger.items[first:], values=known)
-        if larger.d > recipe.d:
+        if larger.d > before.d:
             change = replace(
                 change,
-                places=tuple(recipe.places_in(larger).tolist()),
-                features=larger.d - recipe.d,
+                places=tuple(before.places_in(larger).tolist()),
+                features=larger.d - before.d,
                 ridge=float(running.params[0]["ridge"]),
                 bound=as_bound(bound, self.confidence, self.confidence.bound),
             )
@@ -658,7 +655,7 @@ class RoundArms(Driver[Round]):
         self.features, self.changes = larger, (*self.changes, change)
         return tuple(range(first, len(larger.items)))
 
-    def grow(self, change: ArmChange[str], larger: Recipe) -> None:
+    def grow(self, change: ArmChange[str], larger: Items) -> None:
         """Go on with new features, which were 0 in everything so far."""
         d, running = len(change.places) + change.features, self.running
         composition = composition_after(self.composition, [change])
@@ -687,17 +684,17 @@ class RoundArms(Driver[Round]):
     def remove_arms(self, arms: Any, fallback: int | None) -> None:
         if fallback is not None:
             raise ValueError(f"fallback must be None where rounds bring their own arms, got {fallback!r}")
-        leaving = item_changes.as_removed(arms, self.changing_recipe(), self.removed)
+        leaving = item_changes.as_removed(arms, self.changing_items(), self.removed)
         self.changes = (*self.changes, ArmChange(round=self.running.rounds + 1, removed=leaving))
 
-    def changing_recipe(self) -> Recipe:
-        """The recipe, where its items may change now."""
+    def changing_items(self) -> Items:
+        """The features of items, where these may change now."""
         self.check_no_models()
         if self.coin_is_thrown:
             raise ValueError(
                 "arms must stay until the decision is committed for which the coin of this round is thrown"
             )
-        return item_changes.recipe_of(self.features)
+        return item_changes.items_of(self.features)
 
     @property
     def removed(self) -> frozenset[str]:

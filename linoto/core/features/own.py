@@ -11,6 +11,7 @@ import numpy as np
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.features.digests import Digested
+from linoto.core.hints import as_names as listed
 from linoto.core.hints import nearest
 from linoto.core.validation import as_floats, as_names, check_count
 
@@ -34,6 +35,8 @@ class OwnFeatures(Digested):
     width: int  # numbers in a context
 
     def __post_init__(self) -> None:
+        if isinstance(self.items, str):
+            raise ValueError(f"items must be names, got {self.items!r}, which is one: say ({self.items!r},)")
         object.__setattr__(self, "items", as_names(tuple(self.items), len(tuple(self.items))) or ())
         check_count("width", self.width)
         if not self.items:
@@ -94,3 +97,28 @@ class OwnFeatures(Digested):
         if not len(arms):
             raise ValueError("arms must be at least one item, got none")
         return np.array([self.item_places[name] for name in arms], dtype=np.int64) * self.width
+
+    # -- items that come later ------------------------------------------------------------------------
+
+    def item_indices(self, names: Sequence[Any]) -> Ints:
+        """(k,) where these items are."""
+        return self.places_of(names) // self.width
+
+    def with_items(
+        self, names: Sequence[str], values: Sequence[Sequence[float]] | None = None
+    ) -> OwnFeatures:
+        """The same features with more items, of which only their names are known: `values` must be None.
+
+        >>> OwnFeatures(items=("red", "blue"), width=3).with_items(["green"]).d
+        9
+        """
+        added = listed(names)
+        if not added:
+            raise ValueError("items must be at least one name, got none")
+        if values is not None:
+            raise ValueError("features of new items must be left out: OwnFeatures knows items by name alone")
+        return OwnFeatures(items=(*self.items, *added), width=self.width)
+
+    def places_in(self, larger: OwnFeatures) -> Ints:
+        """(d,) where each feature is in features that have more items: where it was."""
+        return larger.by_item[: self.d]

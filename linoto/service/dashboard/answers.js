@@ -115,7 +115,7 @@ export function leftOf(loop, lift = null, certificate = null) {
   return { ...allowed(people, small ? used : `, ${counted(rounding, loop)} of it beyond the budget for the rounding of the log's mixture${used}`), range: rangeLeft(people), kind: "" };
 }
 
-const LITTLE = 0.01; // of a budget
+const LITTLE = 0.05; // of a budget
 
 /** What the rounding of a mixture may take beyond the budget. */
 function roundingOf(certificate) {

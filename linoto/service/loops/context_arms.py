@@ -19,7 +19,7 @@ from linoto.core.default_gate import usual_share
 from linoto.core.false_bounds import at_any_ridge
 from linoto.core.features.columns import MISSING, Column
 from linoto.core.features.moments import Moments
-from linoto.core.item_changes import recipe_of, removed_by
+from linoto.core.item_changes import removed_by
 from linoto.core.one_hot import recognising
 from linoto.core.protocols import starts_without_arms
 from linoto.core.rails import ridge_of_reward
@@ -166,7 +166,8 @@ class ContextArms(LoopArms):
     # -- coming and going
 
     def after(self, agent: LoopAgent) -> ContextArms:
-        found = replace(self, recipe=recipe_of(agent.features), changes=agent.changes)
+        recipe: Any = agent.features  # that of the loop, with the items of now
+        found = replace(self, recipe=recipe, changes=agent.changes)
         return replace(found, gone=found.removed_by(inf))
 
     @cached_property

@@ -27,6 +27,9 @@ KNOWN = linoto.Recipe(
     crosses=(("price", "age"),),
     item_effects=False,
 )
+OWN = linoto.OwnFeatures(items=("A", "B", "C"), width=3)
+WIDE = linoto.OwnFeatures(items=("A", "B", "C"), width=30)  # enough for blocks
+KINDS: dict[str, Any] = {"recipe": SMALL, "own": OWN, "own, in blocks": WIDE}
 SURE = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0, ridge=1.5)
 UCB = linoto.LinUCB()  # draws of LinTS would differ with the number of features
 POLICIES = {
@@ -52,13 +55,17 @@ POLICIES = {
 }
 
 
-def context_of(rng: np.random.Generator) -> dict[str, Any]:
+def context_of(rng: np.random.Generator, features: Any = SMALL) -> Any:
+    if isinstance(features, linoto.OwnFeatures):
+        return rng.random(features.width) / features.width**0.5
     return {"age": int(rng.integers(18, 70)), "country": str(rng.choice(["DE", "NO", "FR"]))}
 
 
-def log_of(recipe: linoto.Recipe, rows: int = 60) -> linoto.Moments:
+def log_of(features: Any, rows: int = 60) -> linoto.Moments:
     rng = np.random.default_rng(0)
-    played = [recipe.transform(context_of(rng), [str(rng.choice(["A", "B"]))])[0] for _ in range(rows)]
+    played = [
+        features.transform(context_of(rng, features), [str(rng.choice(["A", "B"]))])[0] for _ in range(rows)
+    ]
     return linoto.Moments.from_rows(played, rng.random(rows))
 
 
@@ -77,16 +84,22 @@ def test_the_features_from_before_are_found_in_the_larger_recipe() -> None:
     assert np.allclose(log_of(SMALL).with_features(PLACES, LARGE.d).gram, log_of(LARGE).gram)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", POLICIES)
-def test_an_item_that_comes_later_is_one_that_was_always_there_and_never_offered(name: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_item_that_comes_later_is_one_that_was_always_there_and_never_offered(
+    name: str, kind: str
+) -> None:
     """Decision by decision, with rewards that come late across the change, and lost ones."""
-    later = POLICIES[name].start(log_of(SMALL), features=SMALL, rng=1)
-    always = POLICIES[name].start(log_of(LARGE), features=LARGE, rng=1)
+    small = KINDS[kind]
+    large = small.with_items(["D"])
+    later = POLICIES[name].start(log_of(small), features=small, rng=1)
+    always = POLICIES[name].start(log_of(large), features=large, rng=1)
     rng, late = np.random.default_rng(2), []
     for number in range(70):
         if number == 25:
             later.add_arms(["D"])
-        context, offered = context_of(rng), list("ABC") if number < 25 else list("ABCD")
+        context, offered = context_of(rng, small), list("ABC") if number < 25 else list("ABCD")
         asked = {"context": context, "allowed": offered, "practice": "B"}
         one, other = later.decide(**asked), always.decide(**asked)
         assert (one.arm, one.mode, one.source) == (other.arm, other.mode, other.source)
@@ -101,7 +114,7 @@ def test_an_item_that_comes_later_is_one_that_was_always_there_and_never_offered
             getattr(later, learn)(first, reward)
             getattr(always, learn)(second, reward)
         if number % 9 == 0:
-            later = linoto.restore(later.snapshot(), features=SMALL)
+            later = linoto.restore(later.snapshot(), features=small)
     assert later.theta == pytest.approx(always.theta, abs=1e-9)
     assert np.allclose(later.ellipsoid.V, always.ellipsoid.V, atol=1e-9)
     assert later.ellipsoid.radius == pytest.approx(always.ellipsoid.radius, rel=1e-12)
@@ -127,26 +140,28 @@ def test_one_hot_items_are_the_arms_of_an_agent_with_fixed_arms() -> None:
     assert contextual.theta == pytest.approx(fixed.theta, abs=1e-12)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("explorer", [linoto.LinTS(), linoto.Random(), linoto.LinTS(memory=8)])
-def test_a_snapshot_between_any_two_steps_has_the_same_future(explorer: Any) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snapshot_between_any_two_steps_has_the_same_future(explorer: Any, kind: str) -> None:
     policy = linoto.Gated(explorer=explorer, gate=linoto.Control(budget=30.0), confidence=SURE)
-    rng, agents = np.random.default_rng(4), []
+    rng, agents, small = np.random.default_rng(4), [], KINDS[kind]
     for restored in (False, True):
-        agent, draws = policy.start(log_of(SMALL), features=SMALL, rng=5), np.random.default_rng(6)
+        agent, draws = policy.start(log_of(small), features=small, rng=5), np.random.default_rng(6)
         for number in range(30):
             if number == 10:
                 agent.add_arms(["D"])
             if number == 20:
                 agent.remove_arms(["A", "D"])
-            context = context_of(np.random.default_rng(number))
+            context = context_of(np.random.default_rng(number), small)
             decision = agent.decide(context=context, practice="C")
             agent.update(decision, float(draws.random()))
             if restored:
-                agent = linoto.restore(agent.snapshot(), features=[SMALL, agent.features][number % 2])
+                agent = linoto.restore(agent.snapshot(), features=[small, agent.features][number % 2])
         agents.append(agent)
     assert agents[0].snapshot() == agents[1].snapshot()
     plain = linoto.restore(agents[0].snapshot())  # who brings actions needs no recipe
-    actions = agents[0].features.transform(context_of(rng), ["B", "C"])
+    actions = agents[0].features.transform(context_of(rng, small), ["B", "C"])
     assert plain.decide(actions=actions, practice=1).action in (tuple(actions[0]), tuple(actions[1]))
 
 
@@ -219,6 +234,24 @@ def test_what_cannot_be_changed_is_refused_with_the_reason() -> None:
         agent.add_arms(["D"])
     with pytest.raises(ValueError, match="started without features"):
         POLICIES["open"].start(d=3).add_arms(["D"])
+
+
+def test_items_of_own_features_are_refused_with_the_reason() -> None:
+    agent = linoto.LinUCB().start(None, features=OWN)
+    for names, values, reason in (
+        (["A"], None, "names must be 4 distinct names, got 4 with 3 distinct"),
+        ([], None, "items must be at least one name, got none"),
+        (["D"], [[1.0]], "must be left out: OwnFeatures knows items by name alone"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            agent.add_arms(names, values=values)
+    with pytest.raises(ValueError, match="'X'"):
+        agent.remove_arms(["X"])
+    with pytest.raises(ValueError, match="items must be names, got 'AB', which is one"):
+        linoto.OwnFeatures(items="AB", width=2)  # type: ignore[arg-type]
+    agent.add_arms("D")
+    agent.remove_arms("A")
+    assert agent.decide(context=[1.0, 0.0, 0.0]).name in "BCD" and agent.d == 12
 
 
 def test_the_certificate_says_what_came_and_what_is_assumed_of_it() -> None:
