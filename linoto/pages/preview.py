@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core import hints
+from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, PRACTICE, SAME_ROUNDS, Certificate
 from linoto.core.hints import UNIT
 from linoto.core.offline import Offline
@@ -334,7 +335,8 @@ def write_preview(
         ],
         metrics=metric_tables(preview),
         trust=trust_text(preview),
-        spread=[quantile(preview.spread, 0.1), quantile(preview.spread, 0.9)],
+        spread=ends_of(preview.spread),
+        within=None if preview.within is None else ends_of(preview.within),
         heading_with_unit=heading_with_unit(preview, unit),
         pictures=[as_svg(figure, f"picture-{i}", label) for i, (label, figure) in enumerate(drawn.items())],
         certificate=certificate_rows(found["chosen"].certificate, preview.horizon),
@@ -343,6 +345,11 @@ def write_preview(
         **({"gates": None} if gates is None else gate_parts(gates, unit)),
         **arm_tables(preview, offline, names),
     )
+
+
+def ends_of(of_worlds: Floats) -> list[float | None]:
+    """What is in eight worlds of ten between."""
+    return [quantile(of_worlds, 0.1), quantile(of_worlds, 0.9)]
 
 
 def metric_tables(preview: Preview) -> list[tuple[str, str, list[dict[str, str]]]]:

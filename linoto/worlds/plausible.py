@@ -177,6 +177,10 @@ class LogOfArms:
         logged = self.log.pulls @ means / self.log.total if self.log.total else float("nan")
         return int(means.argmax()), horizon * float(means.max() - logged)
 
+    def within_rounds(self, worlds: Sequence[Any]) -> Floats | None:
+        """(worlds,) how much the arms of one round differ; None where every round has the same arms."""
+        return None
+
     def draw(self, law: RewardLaw, asked: Drawing) -> DrawnWorlds:
         """Worlds drawn from the log's posterior; with a drift the same ones, whose means then move."""
         means, spread = draw_means(
@@ -295,6 +299,10 @@ class LogOfRounds:
         """The item that is best in most rounds, and how much more the best of each round earns in all."""
         best, more = self.rounds.prospects(world.pool.means)
         return best, horizon * more
+
+    def within_rounds(self, worlds: Sequence[Any]) -> Floats | None:
+        """(worlds,) how much the arms of one round differ: a standard deviation, over all rounds."""
+        return np.array([self.rounds.spread_within(world.pool.means) for world in worlds])
 
     def draw(self, law: RewardLaw, asked: Drawing) -> DrawnWorlds:
         """Worlds with parameters from the posterior of the log's linear model, and rounds like the log's."""

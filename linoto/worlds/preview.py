@@ -63,13 +63,16 @@ class Preview:
     no_better: tuple[GridPoint, ...] | None  # the same if no untried arm is better than the worst logged one
     best: Ints  # (worlds,) the best arm of each world
     headroom: Floats  # (worlds,) how much more than the log the best arm earns, in all rounds together
-    spread: Floats  # (worlds,) standard deviation between the arms' average rewards that each was drawn with
+    spread: Floats  # (worlds,) standard deviation between the average rewards that each was drawn with
     earned: float  # by as many rounds of the log's average reward; below 0 a cost, NaN where nobody can tell
     event: float = 0.0  # what one reward of two possible ones is worth, as a click; 0 where others exist
     rounds_from: str = ""  # what the rounds of a log with contexts are drawn from, in words; "": fixed arms
     least_misfit: float = 0.0  # of the linear model, that the log could have shown; 0: nothing rests on it
     unguarded: tuple[GridPoint, ...] = ()  # the same policy without its guardrails, where it has some
     delay: int = 0  # rounds after which a reward, and values of guardrails, are known
+    within: Floats | None = (
+        None  # (worlds,) the same between the arms of one round, where rounds bring theirs
+    )
     by_shares: bool = False  # practice plays the log's own shares, whoever asks
 
     @property
@@ -173,6 +176,7 @@ class Preview:
             "least_gain": self.least_gain,
             "least_misfit": self.least_misfit,
             "spread": self.spread.tolist(),
+            "within": None if self.within is None else self.within.tolist(),
             "earned": finite(self.earned),
             "broken_in": [point.broken_in(self.horizon) for point in self.points],
             "seed": self.seed,
@@ -389,6 +393,7 @@ def play_grid(
     law = known.law(chosen.composed().assumed)
     drawn = known.draw(law, asked)
     prospects = [known.prospects(world, horizon) for world in drawn.worlds]
+    within = known.within_rounds(drawn.worlds)
     if two:
         drawn = drawn.beside(known.draw(law, replace(asked, logged_arms="best")))
     variants = [chosen.with_parameter(parameter, value) for value in values]
@@ -426,6 +431,7 @@ def play_grid(
         unguarded=tuple(point.part(slice(asked.worlds)) for point in unguarded),
         no_better=tuple(point.part(slice(asked.worlds, None)) for point in points) if two else None,
         delay=delay,
+        within=within,
         by_shares=known.by_shares,
     )
 

@@ -12,7 +12,7 @@ import pytest
 
 import linoto
 from linoto import Category, Confidence, Moments, Numeric, Offline, Recipe
-from linoto.pages.preview import answers, trust_text
+from linoto.pages.preview import answers, trust_text, write_preview
 from linoto.worlds.logged_rounds import LoggedRounds, draw_parameters, rounds_of_moments, rounds_of_rows
 from linoto.worlds.plausible import Drawing, plausible
 from linoto.worlds.posterior import Choice, draw_means
@@ -377,3 +377,43 @@ def test_an_audit_does_not_save_chances_that_do_not_fit(tmp_path: Path) -> None:
     assert wrong.randomised and not linoto.audit_log(wrong).saved().randomised
     right = linoto.audit_log(read(table_of(), categories=["c"])).saved()
     assert linoto.load(right.save(tmp_path / "log.npz")).randomised
+
+
+def test_how_much_the_arms_of_one_round_differ_is_what_it_says_in_euros_of_any_level(tmp_path: Path) -> None:
+    """In each country one of two items earns 6 more, around 3 or 300: a standard deviation of 6 / sqrt(2).
+
+    What features make over contexts and arms together is another number."""
+    rng, n = np.random.default_rng(5), 4000
+    item, country = rng.choice(["A", "B"], n), rng.choice(["DE", "NO"], n)
+    for level in (3.0, 300.0):
+        pays = level * (1 + (country == "NO")) + 6.0 * ((item == "A") == (country == "DE"))
+        table = pd.DataFrame({"item": item, "country": country, "p": 0.5, "y": pays + rng.normal(0, 1, n)})
+        log = linoto.read_log(
+            table,
+            item="item",
+            reward="y",
+            propensity="p",
+            categories=["country"],
+            crosses=[("item", "country")],
+        )
+        sure = Confidence(noise="bounded", bound=4 * level + 9, reward_range=(-10, 3 * level + 20))
+        policy = linoto.Gated(gate=linoto.Control(budget=1000.0), confidence=sure)
+        found = linoto.preview(log, policy=policy, worlds=10, horizon=20, grid=[1000.0])
+        assert found.within is not None
+        of_features = found.within.min() / (6 / 2**0.5)
+        assert 1.05 < of_features < 1.7, "and what no feature shows, where the range of rewards leaves room"
+        assert found.within.max() < 2.4 * 6 / 2**0.5
+        assert found.to_dict()["within"] == found.within.tolist()
+        assert level < 10 or found.prior > 2 * found.within.max()
+        text = page_of(found, log, tmp_path)
+        differ = text.partition("the average rewards of the arms in one round differ by ")[2][:99].split()[0]
+        assert float(differ) == pytest.approx(found.within.mean(), rel=0.06)
+    assert linoto.preview(np.eye(2), Offline.empty(2), worlds=10, horizon=5).within is None
+
+
+def page_of(preview: linoto.Preview, log: Any, folder: Path) -> str:
+    """The words of a preview's page."""
+    page = write_preview(
+        folder / "page.html", preview, log.offline, names=log.recipe.items, source="log", command="linoto"
+    )
+    return " ".join(page.read_text("utf-8").split())
