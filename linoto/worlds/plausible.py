@@ -51,8 +51,9 @@ from linoto.worlds.posterior import (
     log_prior,
     usual_spread,
 )
-from linoto.worlds.reward_laws import RewardLaw, measure_law
+from linoto.worlds.reward_laws import ENOUGH, RewardLaw, around_model, measure_law, measured_variances
 
+MOST_OWN = 0.5  # of the variance that a model leaves: as much as effects that no feature shows may make
 OWN = (1.0, 2.0)  # what features do not show of arms in a round, as multiples of what they do (deviations)
 
 
@@ -282,12 +283,12 @@ class LogOfRounds:
         return LOG
 
     def law(self, confidence: Confidence) -> RewardLaw:
-        """How rewards scatter: normal ones around the linear model."""
+        """How rewards scatter around the linear model: what it explains is no noise."""
         law = measure_law(self.whole, confidence)
         around, freedom = self.log.residuals()
-        if law.shares is not None or freedom < 10 or around == 0:
+        if freedom < ENOUGH or around == 0:
             return law
-        return law._replace(variance=around / freedom, variances=np.array([around / freedom]))
+        return around_model(law, around / freedom, self.log.reference)
 
     def certificate(self, policy: ComposedPolicy) -> Certificate:
         """What the policy promises."""
@@ -311,7 +312,8 @@ class LogOfRounds:
                 f"drift must be 0 for a log with contexts, got {asked.drift}: leave it out, worlds with "
                 "contexts stand still"
             )
-        usual, rng = usual_spread(self.whole, law), asked.rng
+        total, rng = measured_variances(self.whole, law.variance)[0], asked.rng
+        usual = usual_spread(self.whole, law._replace(variance=total))  # the model may explain most of it
         spreads = SPREADS * usual if asked.prior is None else np.array([float(asked.prior)])
         thetas, spread = draw_parameters(
             self.recipe, self.log, law, spreads, log_prior(spreads, usual), worlds=asked.worlds, rng=rng
@@ -327,6 +329,9 @@ class LogOfRounds:
         offered = max(round(rounds.items.size / rounds.ends.size), 1)
         ways = choices(1, offered, logged_arms)
         own = rng.choice(OWN) * rounds.spread_within(means)
+        if not law.event:  # of events nobody can tell, of others that is a part of what the model leaves
+            own = min(own, MOST_OWN**0.5 * law.noise)
+            law = law.quieter(own**2)
         means = rounds.chosen(means, ways[rng.integers(len(ways))], own, law.limits, rng)
         if logged_arms == "best":
             means = rounds.capped(means)

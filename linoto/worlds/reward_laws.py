@@ -14,6 +14,7 @@ from linoto.worlds.bandits import Bandit
 
 ENOUGH = 10  # degrees of freedom from which the measured variance replaces the assumed one
 FAR = 1e4  # widths of the range of means: where amounts without an end are taken to end
+LEAST_LEFT = 0.01  # of the variance of events that a model may leave: a few rows of them prove no more
 SHRINK = 20.0  # rows that the variance of all arms counts for, beside the rows of one arm
 
 
@@ -37,6 +38,12 @@ class RewardLaw(NamedTuple):
         """What one of two possible rewards is worth more than the other, as a click; 0 where others exist."""
         only_two = self.shares is not None and bool((self.shares == 1).all())
         return self.range[1] - self.range[0] if only_two else 0.0
+
+    def quieter(self, variance: float) -> RewardLaw:
+        """The same law where so much of the variance is known to be something else."""
+        left = max(1 - variance / self.variance, 0.0)
+        shares = None if self.shares is None else self.shares * left
+        return self._replace(variance=self.variance * left, variances=self.variances * left, shares=shares)
 
     def world(self, actions: Floats, means: Floats) -> Bandit:
         """A world with these average rewards (k,) and rewards of this law."""
@@ -70,6 +77,25 @@ def measure_law(offline: Offline, confidence: Confidence) -> RewardLaw:
     top = high if bounded else low + FAR * max(high - low, variance / level)
     shares = measured_shares(offline, variance, level, (low, top))
     return RewardLaw(limits, variance, variances, shares, (low, top))
+
+
+def around_model(law: RewardLaw, variance: float, mean: float) -> RewardLaw:
+    """The law of rewards that scatter with this variance around a model of them, of a log with this mean.
+
+    A reward with the mean m has the variance s (m - low) (high - m), whose average over the rows is
+    s ((E m - low) (high - E m) - Var m), and Var m is what the model explains. Rewards of two values have
+    the largest variance at any mean: s = 1.
+    """
+    if law.shares is None:
+        return law._replace(variance=variance, variances=np.array([variance]))
+    if law.event:
+        return law._replace(variance=min(max(variance, LEAST_LEFT * law.variance), law.variance))
+    low, high = law.range
+    explained = max(law.variance - variance, 0.0)
+    largest = max((mean - low) * (high - mean) - explained, variance)
+    return law._replace(
+        variance=variance, variances=np.array([variance]), shares=np.array([variance / largest])
+    )
 
 
 def measured_shares(offline: Offline, variance: float, level: float, limits: tuple[float, float]) -> Floats:

@@ -9,7 +9,7 @@ import pytest
 
 from linoto import Bandit, Confidence, Offline
 from linoto.worlds.beta_rewards import beta_rewards
-from linoto.worlds.reward_laws import RewardLaw, measure_law
+from linoto.worlds.reward_laws import RewardLaw, around_model, measure_law
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
 
@@ -153,3 +153,29 @@ def test_a_log_without_a_click_or_without_a_miss_has_a_law(sums: list[float]) ->
     law = measure_law(Offline(pulls=[400, 400], reward_sums=sums, reward_squares=sums), CLICKS)
     assert isinstance(law, RewardLaw) and 0 < law.variance < 0.01
     assert law.world(np.eye(2), np.array([0.0, 1.0])).best == 1
+
+
+def test_what_a_model_explains_is_no_noise() -> None:
+    """Beta rewards whose share of the largest variance is known, and means that differ by more than they
+    scatter. 20,000 rows: the share is within a twentieth, which is beyond five standard errors."""
+    rng, (low, high), share = np.random.default_rng(0), (-1.0, 5.0), 0.02
+    means = rng.uniform(0.0, 4.0, 20_000)
+    centre, size = (means - low) / (high - low), 1 / share - 1
+    rewards = low + (high - low) * rng.beta(centre * size, (1 - centre) * size)
+    whole = Offline.from_rows(np.zeros(20_000, np.int64), rewards, k=1)
+    law = measure_law(whole, Confidence(noise="bounded", reward_range=(low, high)))
+    left = float(((rewards - means) ** 2).mean())
+    found = around_model(law, left, whole.reference)
+    assert law.shares is not None and law.shares[0] > 5 * share, "of all that differs"
+    assert found.shares == pytest.approx([share], rel=0.05) and found.variance == left
+    assert found.quieter(left / 4).shares == pytest.approx(0.75 * found.shares)
+    assert found.quieter(left / 4).noise == pytest.approx(0.75**0.5 * found.noise)
+
+
+def test_events_scatter_by_their_mean_whatever_a_model_explains() -> None:
+    whole = Offline.from_rows([0] * 100, [1.0] * 10 + [0.0] * 90, k=1)
+    law = measure_law(whole, Confidence(noise="bounded", reward_range=(0, 1)))
+    assert law.event == 1 and around_model(law, 0.05, 0.1).shares == pytest.approx([1.0])
+    assert around_model(law, 0.05, 0.1).variance == 0.05
+    assert around_model(law, 1e-9, 0.1).variance == 0.01 * law.variance, "ten events prove no more"
+    assert around_model(law, 1.0, 0.1).variance == law.variance

@@ -18,6 +18,7 @@ from linoto.experiments.results import Curve, mean_and_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 COLOURS = {
@@ -225,12 +226,24 @@ def colour_of(label: str, labels: Sequence[str]) -> str:
     return OTHER_COLOURS[unnamed.index(label) % len(OTHER_COLOURS)]
 
 
-def plain_numbers(axes: Axes) -> None:
-    """1000, not a power of ten."""
+def plain_numbers(*axes: Axes | Axis) -> None:
+    """1000 and 20,000, not a power of ten: on the upright axis, or on each axis that is named."""
+    from matplotlib.axes import Axes as BaseAxes
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    for each in axes:
+        axis = each.yaxis if isinstance(each, BaseAxes) else each
+        axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def tick(value: float) -> str:
+    """A number beside an axis, with the commas that it has in a table.
+
+    >>> tick(0.25), tick(1000.0), tick(20_000.0), tick(-1_250_000.0)
+    ('0.25', '1000', '20,000', '-1,250,000')
+    """
+    return f"{value:,.10g}" if abs(value) >= 1e4 else f"{value:g}"
 
 
 def plain_log_ticks(axes: Axes) -> None:

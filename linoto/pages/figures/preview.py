@@ -9,7 +9,14 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.hints import amount
-from linoto.pages.figures.pieces import COLOURS, panel, plain_numbers, styled, with_legend
+from linoto.pages.figures.pieces import (
+    COLOURS,
+    panel,
+    plain_log_ticks,
+    plain_numbers,
+    styled,
+    with_legend,
+)
 from linoto.worlds.outcomes import quantile, worlds_shown
 
 if TYPE_CHECKING:
@@ -28,6 +35,9 @@ SHARES = {
     "epsilon": "tolerance per round (share of the log's average)",
     "budget": "budget (rounds of the log's average)",
 }
+ABREAST = 24  # letters of the numbers below a panel; where there are more, they are slanted
+WIDE = 5  # letters of a number in a legend, of which four fit abreast
+FEW_DECADES = 100  # rounds up to which an axis of powers of ten would have one number, or two
 BLACK: dict[str, Any] = {"color": "#000000", "linewidth": 1.0}
 
 
@@ -99,7 +109,8 @@ def draw_tradeoff(preview: Preview, limit: float | None, unit: str) -> Figure:
     axes.set_xlabel(
         f"largest shortfall below {preview.baseline},\n{worlds_shown(9, preview.worlds)} ({unit})"
     )
-    return with_legend(figure, columns=4, title=parameter_name(preview, unit))
+    widest = max(len(amount(row["knob"])) for row in rows)
+    return with_legend(figure, columns=4 if widest <= WIDE else 3, title=parameter_name(preview, unit))
 
 
 def finish_tradeoff(axes: Axes, preview: Preview, limit: float | None, most: float, unit: str) -> None:
@@ -109,7 +120,8 @@ def finish_tradeoff(axes: Axes, preview: Preview, limit: float | None, most: flo
     if axes.get_ylim()[0] < 0:
         axes.axhline(0, **BLACK)
     axes.set_xlim(left=0)
-    axes.set_ylabel(f"gain over {preview.baseline} at the end\n({unit})")
+    plain_numbers(axes.xaxis, axes.yaxis)
+    axes.set_ylabel(f"gain over {preview.baseline}\nat the end ({unit})")
 
 
 @styled()
@@ -129,18 +141,21 @@ def draw_losses(preview: Preview, limit: float | None, unit: str) -> Figure:
         axes.plot(guaranteed, color=COLOURS["LinOtO"], marker="s", markersize=4, label="guaranteed")
     if limit is not None:
         axes.axhline(limit, **BLACK, linestyle="--", label="your limit")
-    axes.set_yscale("symlog", linthresh=most_of_a_round(preview))
+    to_scale = most_of_a_round(preview)
+    axes.set_yscale("symlog", linthresh=to_scale)
     axes.set_ylim(0, 2 * axes.get_ylim()[1])  # the highest point is not cut
+    top = axes.get_ylim()[1]
+    axes.set_yticks([0.0, *(at for at in axes.get_yticks() if to_scale <= at <= top)])  # none upon the other
     plain_numbers(axes)
     axes.set_xlabel(parameter_name(preview, unit))
-    axes.set_ylabel(f"largest shortfall below {preview.baseline}\n({unit})")
+    axes.set_ylabel(f"largest shortfall\nbelow {preview.baseline} ({unit})")
     return with_legend(figure)
 
 
 def most_of_a_round(preview: Preview) -> float:
-    """The most that one round can lose, below which losses are drawn to scale; 1 where that has no end."""
+    """A power of ten that no round can lose, up to which losses are drawn to scale; 1 without an end."""
     low, high = preview.points[0].certificate.reward_range
-    return high - low if 0.0 < high - low < np.inf else 1.0
+    return float(10.0 ** np.ceil(np.log10(high - low))) if 0.0 < high - low < np.inf else 1.0
 
 
 @styled()
@@ -162,6 +177,8 @@ def draw_first(preview: Preview, name: str) -> Figure:
     if all(point.explored.any() for point in preview.points):
         axes.set_yscale("log")
         axes.set_ylim(bottom=0.9)  # there is no round before the first
+        if axes.get_ylim()[1] <= FEW_DECADES:
+            plain_log_ticks(axes)
     plain_numbers(axes)
     axes.set(xlabel=name, ylabel="round of the first exploration")
     return with_legend(figure)
@@ -194,9 +211,12 @@ def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: F
     colour, places = COLOURS["Gated"], np.arange(middle.size)
     axes.plot(places, middle, color=colour, marker="o", markersize=4, label=label, linewidth=1.6)
     axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.set_xticks(places, [amount(point.value) for point in preview.points])
+    labels = [amount(point.value) for point in preview.points]
+    axes.set_xticks(places, labels)
     if places.size > 6:
         axes.tick_params(axis="x", labelsize=8)
+    if sum(map(len, labels)) > ABREAST:
+        axes.set_xticks(places, labels, rotation=35, ha="right", rotation_mode="anchor")
 
 
 def draw_cross(axes: Axes, row: dict[str, Any], colour: Any) -> None:
