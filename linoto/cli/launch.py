@@ -152,10 +152,16 @@ def files_in(folder: Path) -> tuple[Path, Path]:
 
 def audited(arguments: argparse.Namespace) -> Path:
     """The statistics of the log, audited, with arm effects where the audit asks for them."""
+    is_new = not arguments.out.exists()
     stats, page = files_in(arguments.out)
     told = steps()[1]["audit"].as_typed(arguments, but=("out",))
     words = ["audit", arguments.log, *told, "--save", stats, "--out", page]
-    run_step("Is the log worth building on?", words)
+    try:
+        run_step("Is the log worth building on?", words)
+    except BaseException:
+        if is_new and not any(arguments.out.iterdir()):  # a log that cannot be read leaves nothing behind
+            arguments.out.rmdir()
+        raise
     if load(stats).verdict == "deploy with arm effects" and arguments.arm_effects is None:
         run_step("Every arm gets an effect of its own, as the verdict says", [*words, "--arm-effects"])
     asked = arguments.budget is not None or arguments.epsilon is not None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf, isfinite
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 NO_BREAK_SPACE = "\u00a0"
 UNPRINTED = {code: f"\\x{code:02x}" for code in (*range(10), *range(11, 32), *range(127, 160))}
+EVERY = 30.0  # seconds between two lines of progress where nobody is looking
 KEPT_SPACE = "\ue000"  # of no meaning: rich would break a line at a no-break space
 
 
@@ -91,9 +93,9 @@ def console() -> Console:
 
 @contextmanager
 def progress(what: str) -> Iterator[Track | None]:
-    """A bar with the time left on stderr, where somebody is looking."""
+    """A bar with the time left on stderr, where somebody is looking; else a line now and then."""
     if not sys.stderr.isatty():
-        yield None
+        yield now_and_then(what)
         return
     from rich import progress as bars
     from rich.console import Console
@@ -107,6 +109,19 @@ def progress(what: str) -> Iterator[Track | None]:
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def now_and_then(what: str) -> Track:
+    """A line on stderr every half a minute: what is done sooner says nothing."""
+    last = monotonic()
+
+    def track(done: int, total: int) -> None:
+        nonlocal last
+        if monotonic() - last >= EVERY and done < total:
+            last = monotonic()
+            print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+    return track
 
 
 def print_written(paths: Sequence[Path]) -> None:

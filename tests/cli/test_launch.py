@@ -189,3 +189,13 @@ def test_a_second_launch_into_one_folder_changes_nothing_in_it(
     assert {path.read_text() for path in (files / "linoto-launch").iterdir()} == {"of the first"}
     assert run("launch", "june clicks.csv", "--arms", "arms.csv", *LOG, "--out", "arms.csv") == 1
     assert "--out must be a folder, got the file 'arms.csv'" in capsys.readouterr().err
+
+
+def test_a_log_that_cannot_be_read_leaves_no_folder(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for log, told in (("nope.csv", "nope.csv must be a file"), ("arms.csv", "must be a column of arms.csv")):
+        assert run("launch", log, "--arms", "arms.csv", *LOG, *QUICK) != 0
+        assert told in capsys.readouterr().err
+        assert not (files / "linoto-launch").exists()
+    (files / "linoto-launch").mkdir()
+    assert run("launch", "nope.csv", *LOG, *QUICK) != 0
+    assert (files / "linoto-launch").is_dir(), "a folder that was there stays"
