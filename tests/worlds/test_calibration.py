@@ -21,8 +21,8 @@ def table_row(kind: str, how: str, found: list[Foretold]) -> str:
     low, truth, high, shortfall, fell = np.array(found).T
     right, kept = (np.mean([getattr(each, name) for each in found]) for name in ("right", "kept"))
     cells = [kind, how, f"{right:.0%}", f"{(truth < low).mean():.0%}", f"{(truth > high).mean():.0%}"]
-    cells += [f"{low.mean():.3g} to {high.mean():.3g}", f"{truth.mean():.3g}"]
-    cells += [f"{kept:.0%}", f"{shortfall.mean():.3g}", f"{fell.mean():.3g}"]
+    ends = [f"{float(f'{each.mean():.3g}'):g}" for each in (low, high, truth, shortfall, fell)]
+    cells += [f"{ends[0]} to {ends[1]}", ends[2], f"{kept:.0%}", *ends[3:]]
     return f"| {' | '.join(cells)} |"
 
 
