@@ -273,7 +273,7 @@ class AuditFindings:
             *(["a promise by the model"] if self.linearity.notes() else []),
             *(["an estimate by its propensities"] if self.wrong_propensities.size else []),
         ]
-        return f"It does speak against {' and '.join(uses)}" if uses else ""
+        return f"The log does speak against {' and '.join(uses)}" if uses else ""
 
     def weighed(self) -> Findings:
         """What speaks for the log and against it, for the one rule of `core.verdicts`."""

@@ -4,8 +4,8 @@ Given an arm's rewards, and given how many of them came early, every choice of t
 likely where nothing changed and where the arm was not chosen by its rewards. So the mean and the variance of
 the sum of late rewards are known exactly, arm by arm, and so is its law where rewards are 0 or 1.
 
-Where arms may have been chosen by their rewards, most of that sum is the noise of two halves, which no choice
-of arms can bend. The rest is bounded whatever the choice was (docs/logs.md).
+Where arms may have been chosen by their rewards, most of that sum is the noise of two halves, which is about
+normal whatever was chosen. The rest is bounded whatever the choice was (docs/logs.md).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.audit.noise import Scatter
+from linoto.audit.adaptive import STRENGTHS
+from linoto.audit.noise import Scatter, scatter_of
 from linoto.core.arrays import Floats
 from linoto.core.offline import Offline
 
 EXACT_UNTIL = 400.0  # variance of the number of late ones up to which its law is computed exactly
 NEGLIGIBLE = 1e-18  # probabilities that are left out of it
-STRENGTHS = (10.0, 100.0, 1000.0)  # pulls that the bounds on the noise of arms are sharpest for
 DELTAS = (1e-3, 1e-6, 1e-12)  # chances of these bounds to fail, of which the best is taken
 PULLS_ALIKE = 5.0  # that the variance of all arms stands for in that of one
 
@@ -29,7 +29,7 @@ class CommonShift(NamedTuple):
     """How much more arms earned late than their own rewards let expect, all together."""
 
     total: float  # late rewards above what was expected of them
-    variance: float  # of that, over all choices of the early ones
+    variance: float  # of that: over all choices of the early ones, or of the noise of two halves
     p: float  # two-sided; a mid-p-value where rewards are 0 or 1
 
 
@@ -76,13 +76,12 @@ def shift_of_chosen(early: Offline, late: Offline) -> CommonShift:
 
 
 def variance_of_arms(early: Offline, late: Offline) -> Floats:
-    """(k,) the variance of a reward of each arm, if its mean stayed; that of all arms where pulls are few."""
+    """(k,) the variance of a reward of each arm, if its mean stayed: nearly that of all where it has few."""
     both = early + late
-    assert both.reward_squares is not None
-    pulls = np.maximum(both.pulls, 1)
-    around = np.maximum(both.reward_squares - both.reward_sums**2 / pulls, 0.0)
-    alike = float(around.sum() / max((pulls - 1).sum(), 1))
-    return np.asarray((around + PULLS_ALIKE * alike) / (pulls - 1 + PULLS_ALIKE))
+    seen, found = scatter_of(both), np.zeros(both.pulls.size)
+    alike = float(seen.around.sum() / max((seen.pulls - 1).sum(), 1.0))
+    found[both.pulls > 0] = (seen.around + PULLS_ALIKE * alike) / (seen.pulls - 1 + PULLS_ALIKE)
+    return found
 
 
 def most_noise(weights: Floats, pulls: Floats, variance: Floats, delta: float) -> float:

@@ -136,14 +136,13 @@ def find_drift(
     clicks = sums_equal_squares(early) and sums_equal_squares(late)
     shares = share_p(early, late) if shares is None else shares
     if shares < SHARE_LEVEL:
-        found = compare_chosen(before, after, clicks=clicks, k=early.pulls.size)
-        common, turned = shift_of_chosen(early, late).p, None
+        found, turned = compare_chosen(before, after, clicks=clicks, k=early.pulls.size), None
+        shift = shift_of_chosen(early, late)
     else:
         found = compare_clicks(before, after) if clicks else compare_means(before, after)
         shift = common_shift(before, after, clicks=clicks)
-        common = shift.p
-        if clicks and shift.variance >= FEWEST_CLICKS:
-            found = found._replace(tested=np.ones(both.size, dtype=bool))
+    if clicks and shift.variance >= FEWEST_CLICKS:
+        found = found._replace(tested=np.ones(both.size, dtype=bool))
     if not found.tested.any() and (clicks or turned is None):
         return None
     adjusted = np.ones(both.size)
@@ -154,7 +153,7 @@ def find_drift(
         late=after.mean[found.tested],
         p=adjusted[found.tested],
         overall=found.overall,
-        common=common,
+        common=shift.p,
         shares=shares,
         early_reference=early.reference,
         late_reference=late.reference,
@@ -194,7 +193,7 @@ def drift_fact(drift: Drift | None, log: Log, untested: str) -> str:
     moved = f"; changed: {names_of(log.arms.names, drift.moved)}" if drift.moved.size else ""
     how = f"all together {drift.common:.2g}"
     if drift.adaptive:
-        how = f"their shares changed, so by betting; {how}"
+        how = f"their shares changed, so by what holds however arms were chosen; {how}"
     features, turned = drift.unlooked and f" ({drift.unlooked})", ""
     if drift.turned is not None:
         features = f" and {counted(drift.turned.features.size, 'feature')} ({drift.turned.combined:.2g})"

@@ -28,7 +28,15 @@ from linoto.audit.coverage import (
 from linoto.audit.curves import Curve, find_curves
 from linoto.audit.directions import directions_of
 from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
-from linoto.audit.fit import LackOfFit, Linearity, LinearityOfContexts, fit_of_rows, lack_of_fit, why_no_fit
+from linoto.audit.fit import (
+    DOUBTFUL,
+    LackOfFit,
+    Linearity,
+    LinearityOfContexts,
+    fit_of_rows,
+    lack_of_fit,
+    why_no_fit,
+)
 from linoto.audit.noise import (
     Noise,
     estimate_noise,
@@ -177,7 +185,14 @@ class MeansOfContexts(MeansOfArms):
         return None if self.rows is None else tails_around_model(self.rows)
 
     def fit(self, *, adaptive: bool) -> LackOfFit | None:
-        return None if self.rows is None else fit_of_rows(self.rows, adaptive=adaptive)
+        if adaptive:
+            return self.fit_of_chosen
+        return None if self.rows is None else fit_of_rows(self.rows, adaptive=False)
+
+    @cached_property
+    def fit_of_chosen(self) -> LackOfFit | None:
+        """The test of linearity where items may have been chosen by their rewards."""
+        return None if self.rows is None else fit_of_rows(self.rows, adaptive=True)
 
     def why_no_fit(self) -> str:
         return why_no_fit(self.rows)
@@ -197,6 +212,8 @@ class MeansOfContexts(MeansOfArms):
         found = find_drift(*halves, shares=share_p(self.log.early, self.log.late), turned=known)
         if found is None:
             return None
+        if found.adaptive and not self.vouched:
+            found = replace(found, common=1.0)  # items that are played where they are better look like it
         why = "shares changed" if found.adaptive else ROWS_NEEDED if late is None else ""
         why = TOO_MANY if not why and are_too_many(self.log) else why
         return replace(
@@ -205,6 +222,12 @@ class MeansOfContexts(MeansOfArms):
             late_reference=self.log.late.reference,
             unlooked=why and f"features are not compared: {why}",
         )
+
+    @property
+    def vouched(self) -> bool:
+        """Whether nothing speaks against it that features say what contexts have to do with rewards."""
+        fit = self.fit_of_chosen
+        return fit is not None and fit.cautious_p >= DOUBTFUL
 
     def coverage(self, *, ridge: float, rounds: int) -> Coverage:
         found = find_context_coverage(self.log.recipe, self.log.moments, ridge=ridge)

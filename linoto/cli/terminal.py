@@ -92,7 +92,7 @@ def console() -> Console:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Track | None]:
+def progress(what: str) -> Iterator[Track]:
     """A bar with the time left on stderr, where somebody is looking; else a line now and then."""
     if not sys.stderr.isatty():
         yield now_and_then(what)
@@ -111,15 +111,15 @@ def progress(what: str) -> Iterator[Track | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def now_and_then(what: str) -> Track:
+def now_and_then(what: str, clock: Callable[[], float] = monotonic) -> Track:
     """A line on stderr every half a minute: what is done sooner says nothing."""
-    last = monotonic()
+    last = clock()
 
     def track(done: int, total: int) -> None:
         nonlocal last
-        if monotonic() - last >= EVERY and done < total:
-            last = monotonic()
-            print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+        if clock() - last >= EVERY and done < total:
+            last = clock()
+            print(f"{what}: {done / total:.0%} done", file=sys.stderr, flush=True)
 
     return track
 

@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 
 
 def has_items(features: Any) -> TypeGuard[Items]:
-    """Whether items may come. What makes features is imported by who has it: arms that stay need none."""
-    from linoto.core.features.own import OwnFeatures
-    from linoto.core.features.recipe import Recipe
-
-    return isinstance(features, Recipe | OwnFeatures)
+    """Whether items may come."""
+    return hasattr(features, "with_items")
 
 
 def learnt_policy(explorer: object) -> LearntPolicy | None:
@@ -58,7 +55,7 @@ def items_of(features: Any) -> Items:
     if features is None:
         raise ValueError("arms must come with each decision: this agent was started without features")
     raise ValueError(
-        "features must be a linoto.Recipe or linoto.OwnFeatures for items that come and go, got "
+        "features must have items that come and go, as a linoto.Recipe and linoto.OwnFeatures have, got "
         f"{type(features).__name__}: let its transform offer those there are"
     )
 

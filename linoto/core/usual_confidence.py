@@ -33,7 +33,7 @@ def with_usual_confidence(
 ) -> P:
     """The policy with the ridge by which its log of d features is the likeliest, unless it says one.
 
-    Optimism at a part of its radius has that of what one action can have.
+    `LinUCB` at a part of its radius then has the ridge of what one action can have, and scores by its radius.
 
     `raw` (k, w) are features of arms in the units in which they came. One ridge for all is judged by the
     large ones: it holds the parameters of small ones at 0, and that of a year, far from 0, as well.

@@ -1,16 +1,20 @@
-"""What estimates of one target say of each other: are the propensities those by which arms were played?"""
+"""What estimates of one target say of the propensities: are they those by which arms were played?
+
+docs/evaluation.md says how often a sound log is doubted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from math import sqrt
 
 from linoto.core.hints import amount
-from linoto.logs.estimates import CANNOT_TELL, Estimate
+from linoto.logs.estimates import Estimate
 
 FAR = 3.0  # standard errors of the mean weight: beyond it people are told, beyond five nothing is enough
-ALIKE = ("ips", "snips", "dr")  # replay asks a target that learns from fewer rows
+BY_WEIGHTS = ("ips", "snips", "dr")  # replay has no weights of its own
+CENTRED = ("snips", "dr")  # what weights miss on average moves ips alone
+ROUNDING = 1e-9  # of the mean weight
 LEAST_LEVEL = 0.9  # intervals of a lower level miss each other by chance
 
 
@@ -27,7 +31,7 @@ def far_weights(estimates: Sequence[Estimate], metric: str) -> list[str]:
     """That weights are hardly 1 on average. Methods of the same rows have the same weights."""
     for found in estimates:
         errors = errors_from_1(found)
-        if found.weights_fit and found.method in ALIKE and errors > FAR:
+        if found.weights_fit and found.method in BY_WEIGHTS and errors > FAR:
             about = f"of {metric}: " if metric else ""
             return [
                 f"{about}weights average {found.mean_weight:.3g} instead of 1, {errors:.2g} standard errors "
@@ -38,25 +42,25 @@ def far_weights(estimates: Sequence[Estimate], metric: str) -> list[str]:
 
 def errors_from_1(found: Estimate) -> float:
     """How many standard errors the mean weight is from 1, by the rows that it is worth."""
-    if not found.effective or found.mean_weight <= 0:
+    away = abs(found.mean_weight - 1)
+    if not found.effective or away <= ROUNDING:
         return 0.0
     spread = found.mean_weight * sqrt(max(1 / found.effective - 1 / found.rows, 0.0))
-    return abs(found.mean_weight - 1) / spread if spread > 0 else 0.0
+    return away / spread if spread > 0 else 0.0
 
 
 def far_apart(estimates: Sequence[Estimate], metric: str) -> list[str]:
-    """That two methods contradict each other, though each says that it is enough."""
+    """That the two methods that do not need weights to average 1 contradict each other, each with enough."""
     told = [
         found
         for found in estimates
-        if found.method in ALIKE and found.level >= LEAST_LEVEL and not found.reason.startswith(CANNOT_TELL)
+        if found.method in CENTRED and found.level >= LEAST_LEVEL and found.enough
     ]
-    for one, other in combinations(told, 2):
-        if max(one.low, other.low) > min(one.high, other.high):
-            about = f" of {metric}" if metric else ""
-            return [
-                f"the intervals{about} of {one.method} ([{amount(one.low)}, {amount(one.high)}]) and "
-                f"{other.method} ([{amount(other.low)}, {amount(other.high)}]) do not meet: they rest on the "
-                "propensities in other ways, so these are not how arms were played; believe neither"
-            ]
-    return []
+    if len(told) < 2 or max(each.low for each in told) <= min(each.high for each in told):
+        return []
+    about = f" of {metric}" if metric else ""
+    ends = [f"{each.method} ([{amount(each.low)}, {amount(each.high)}])" for each in told]
+    return [
+        f"the intervals{about} of {' and '.join(ends)} do not meet, as they do where arms were "
+        "played by these propensities: believe neither"
+    ]

@@ -286,9 +286,7 @@ class LogOfRounds:
         """How rewards scatter around the linear model: what it explains is no noise."""
         law = measure_law(self.whole, confidence)
         around, freedom = self.log.residuals()
-        if freedom < ENOUGH or around == 0:
-            return law
-        return around_model(law, around / freedom, self.log.reference)
+        return law if freedom < ENOUGH else around_model(law, around / freedom, self.log.reference)
 
     def certificate(self, policy: ComposedPolicy) -> Certificate:
         """What the policy promises."""
@@ -312,7 +310,7 @@ class LogOfRounds:
                 f"drift must be 0 for a log with contexts, got {asked.drift}: leave it out, worlds with "
                 "contexts stand still"
             )
-        total, rng = measured_variances(self.whole, law.variance)[0], asked.rng
+        rng, (total, _) = asked.rng, measured_variances(self.whole, law.variance)
         usual = usual_spread(self.whole, law._replace(variance=total))  # the model may explain most of it
         spreads = SPREADS * usual if asked.prior is None else np.array([float(asked.prior)])
         thetas, spread = draw_parameters(

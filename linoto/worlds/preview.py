@@ -70,9 +70,7 @@ class Preview:
     least_misfit: float = 0.0  # of the linear model, that the log could have shown; 0: nothing rests on it
     unguarded: tuple[GridPoint, ...] = ()  # the same policy without its guardrails, where it has some
     delay: int = 0  # rounds after which a reward, and values of guardrails, are known
-    within: Floats | None = (
-        None  # (worlds,) the same between the arms of one round, where rounds bring theirs
-    )
+    within: Floats | None = None  # (worlds,) standard deviation between the arms of a round; None: arms stay
     by_shares: bool = False  # practice plays the log's own shares, whoever asks
 
     @property

@@ -14,7 +14,9 @@ from linoto.worlds.bandits import Bandit
 
 ENOUGH = 10  # degrees of freedom from which the measured variance replaces the assumed one
 FAR = 1e4  # widths of the range of means: where amounts without an end are taken to end
-LEAST_LEFT = 0.01  # of the variance of events that a model may leave: a few rows of them prove no more
+LEAST_LEFT = 1e-6  # of the variance that a model may leave: beyond it posteriors are rounding
+LEAST_OF_EVENTS = 0.01  # the same of events: a few rows of them prove no more
+MOST_OF_AMOUNTS = 0.99  # of the largest variance, which rewards at the two ends alone have
 SHRINK = 20.0  # rows that the variance of all arms counts for, beside the rows of one arm
 
 
@@ -86,16 +88,16 @@ def around_model(law: RewardLaw, variance: float, mean: float) -> RewardLaw:
     s ((E m - low) (high - E m) - Var m), and Var m is what the model explains. Rewards of two values have
     the largest variance at any mean: s = 1.
     """
+    variance = max(variance, (LEAST_OF_EVENTS if law.event else LEAST_LEFT) * law.variance)
     if law.shares is None:
         return law._replace(variance=variance, variances=np.array([variance]))
     if law.event:
-        return law._replace(variance=min(max(variance, LEAST_LEFT * law.variance), law.variance))
+        return law._replace(variance=min(variance, law.variance))
     low, high = law.range
     explained = max(law.variance - variance, 0.0)
-    largest = max((mean - low) * (high - mean) - explained, variance)
-    return law._replace(
-        variance=variance, variances=np.array([variance]), shares=np.array([variance / largest])
-    )
+    largest = (mean - low) * (high - mean) - explained
+    share = min(variance / largest, MOST_OF_AMOUNTS) if largest > 0 else MOST_OF_AMOUNTS
+    return law._replace(variance=variance, variances=np.array([variance]), shares=np.array([share]))
 
 
 def measured_shares(offline: Offline, variance: float, level: float, limits: tuple[float, float]) -> Floats:

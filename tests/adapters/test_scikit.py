@@ -163,3 +163,12 @@ def test_other_columns_and_a_gate_are_refused() -> None:
     )
     with pytest.raises(ValueError, match="policy must be one without a gate"):
         BanditEstimator(gated, arms=["a", "b"]).fit(*rows())
+
+
+@pytest.mark.parametrize("policy", [None, linoto.Greedy()])
+def test_a_model_for_each_arm_has_the_ridge_of_one_arm(policy: Any) -> None:
+    """Four features, three columns and a constant, of which the other arm's say nothing about it."""
+    agent = BanditEstimator(policy, arms=["a", "b"]).fit(*rows())._started()
+    assumed = agent.policy.composed_for_rounds().assumed
+    assert agent.d == 8 and assumed.ridge == assumed.scale**2 * 4 / assumed.bound**2
+    assert assumed.radius == ("own" if policy is None else "self_normalised")

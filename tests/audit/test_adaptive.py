@@ -98,7 +98,7 @@ def test_a_pilot_and_its_winners_are_marked() -> None:
     audit = audit_log(log_of(early, late, extent=(0.0, 1.0)))
     assert audit.adaptive and audit.drift is not None and audit.drift.adaptive and not audit.drift.rejected
     assert any("other shares" in note for note in audit.notes)
-    assert "by betting" in dict(audit.facts())["steady?"]
+    assert "by what holds however arms were chosen" in dict(audit.facts())["steady?"]
     data = audit.to_dict()
     assert data["shares_changed"] and data["drift"]["adaptive"] and data["drift"]["p_common"] == 1.0
     assert audit.confidence is not None and audit.confidence.design == "adaptive"

@@ -227,6 +227,6 @@ def test_a_page_that_says_deploy_does_not_deny_its_notes(tmp_path: Path) -> None
     assert "Nothing speaks against the log" not in said["wrong"]
     assert (
         "Nothing speaks against what the promise rests on, and over 5,000 rounds it is worth something. "
-        "It does speak against an estimate by its propensities: see below."
+        "The log does speak against an estimate by its propensities: see below."
     ) in said["wrong"]
-    assert "does speak against a promise by the model: see below." in said["curved"]
+    assert "The log does speak against a promise by the model: see below." in said["curved"]

@@ -59,6 +59,14 @@ def tilted(
     return halves_of(arms, drawn(rng, arms, n, 0, clicks, drop), k)
 
 
+def tilted_noise(rng: np.random.Generator, *, k: int, n: int) -> Any:
+    """The same, where one arm in three is four times as loud as the others."""
+    shares = 1 + 0.2 * rng.choice([-1.0, 1.0], k)
+    arms = np.append(rng.integers(0, k, n // 2), rng.choice(k, n - n // 2, p=shares / shares.sum()))
+    rewards = rng.uniform(-1, 1, k)[arms] + np.where(arms % 3, 0.25, 1.0) * rng.standard_normal(n)
+    return halves_of(arms, rewards, k)
+
+
 def pilot(
     rng: np.random.Generator,
     *,
@@ -145,6 +153,7 @@ STEADY = {
     "pilot and 5 winners, clicks 0.4 %": drifts(pilot, k=50, n=20_000, clicks=0.004),
     "UCB, Gaussian": drifts(chosen, k=10, n=500, rule="ucb", clicks=False),
     "other shares, clicks 50 %": drifts(tilted, k=30, n=14_000, clicks=0.5),
+    "other shares, unequal noise": drifts(tilted_noise, k=30, n=14_000),
 }
 UNSTEADY = {
     "uniform, clicks 90 %, all fall by 3 points": drifts(uniform, k=50, n=5000, clicks=0.9, drop=0.03),

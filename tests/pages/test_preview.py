@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -566,3 +567,29 @@ def test_a_page_says_the_same_in_other_units(unit: float) -> None:
     assert re.sub(r"[\d.,+-]+(e-\d+)?", "#", first) == re.sub(r"[\d.,+-]+(e-\d+)?", "#", second)
     drawn: Any = draw_all(other, None, "euros")["largest shortfall seen and guaranteed"].axes[0].yaxis
     assert drawn.get_transform().linthresh == pytest.approx(unit)  # what one round can lose
+
+
+@pytest.mark.parametrize("width", [11.0, 200.0, 900.0, 1.1e6])
+@pytest.mark.parametrize("rounds", [(1.1, 1.5, 2.0), (2.0, 40.0, 900.0)])
+def test_an_axis_of_losses_has_numbers_that_can_be_read(width: float, rounds: tuple[float, ...]) -> None:
+    """Of budgets of so many of the largest losses of a round: two numbers or more, none upon another, with
+    the commas that tables have."""
+    rng = np.random.default_rng(0)
+    arms = rng.integers(0, 3, 500)
+    rewards = np.clip((0.2 + 0.03 * arms + 0.15 * rng.normal(size=500)) * width, 0, width)
+    sure = linoto.Confidence(noise="bounded", reward_range=(0, width), bound=width)
+    grid = [share * width for share in rounds]
+    policy = linoto.Gated(gate=linoto.Control(budget=grid[0]), confidence=sure)
+    offline = linoto.Offline.from_rows(arms, rewards, k=3)
+    found = linoto.preview(np.eye(3), offline, policy=policy, worlds=10, horizon=50, grid=grid)
+    figure = draw_all(found, None, "EUR")["largest shortfall seen and guaranteed"]
+    figure.draw_without_rendering()
+    labels = [label for label in figure.axes[0].yaxis.get_ticklabels() if label.get_text()]
+    low, high = figure.axes[0].get_window_extent().intervaly
+    boxes = sorted(label.get_window_extent().intervaly.tolist() for label in labels)
+    inside = [ends for ends in boxes if low - 9 <= ends[0] and ends[1] <= high + 9]
+    assert len(inside) >= 2
+    assert all(before[1] <= after[0] for before, after in pairwise(inside))
+    assert not any("e+" in label.get_text() for label in labels)
+    if width > 1e6:
+        assert any(",000" in label.get_text() for label in labels)

@@ -416,3 +416,18 @@ def page_of(preview: linoto.Preview, log: Any, folder: Path) -> str:
         folder / "page.html", preview, log.offline, names=log.recipe.items, source="log", command="linoto"
     )
     return " ".join(page.read_text("utf-8").split())
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e-4, 1e-9, 0.0])
+def test_rewards_that_contexts_explain_nearly_or_wholly_are_previewed(noise: float) -> None:
+    """Prices of 300 and 600 with next to no scatter: posteriors of features that say the same twice."""
+    rng, n = np.random.default_rng(0), 2000
+    item, country = rng.choice(["A", "B"], n), rng.choice(["DE", "NO"], n)
+    pays = 300 * (1 + (country == "NO")) + 20 * ((item == "A") == (country == "DE"))
+    table = pd.DataFrame({"item": item, "country": country, "p": 0.5, "y": pays + noise * rng.normal(size=n)})
+    log = read(table, categories=["country"], crosses=[("item", "country")])
+    sure = Confidence(noise="bounded", bound=900, reward_range=(0, 900))
+    policy = linoto.Gated(gate=linoto.Control(budget=1000.0), confidence=sure)
+    found = linoto.preview(log, policy=policy, worlds=10, horizon=20, grid=[1000.0])
+    assert found.within is not None and found.within == pytest.approx(20 / 2**0.5, rel=0.05)
+    assert np.isfinite(found.points[0].regret).all()

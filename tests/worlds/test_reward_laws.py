@@ -172,6 +172,16 @@ def test_what_a_model_explains_is_no_noise() -> None:
     assert found.quieter(left / 4).noise == pytest.approx(0.75**0.5 * found.noise)
 
 
+@pytest.mark.parametrize("left", [0.0, 1e-9, 0.5, 2.0])
+def test_amounts_stay_amounts_however_little_or_much_a_model_leaves(left: float) -> None:
+    """Forty rewards of which one is no end of the range: nearly the largest variance there is."""
+    whole = Offline.from_rows([0] * 40, [0.5, *[1.0, 0.0] * 19, 1.0], k=1)
+    law = measure_law(whole, CLICKS)
+    found = around_model(law, left * law.variance, whole.reference)
+    assert found.event == 0 and found.shares is not None and 0 < found.shares[0] < 1
+    assert found.variance >= 1e-6 * law.variance
+
+
 def test_events_scatter_by_their_mean_whatever_a_model_explains() -> None:
     whole = Offline.from_rows([0] * 100, [1.0] * 10 + [0.0] * 90, k=1)
     law = measure_law(whole, Confidence(noise="bounded", reward_range=(0, 1)))

@@ -70,7 +70,7 @@ def draw_drift(audit: Audit) -> Figure:
     figure, axes = panel()
     axes.plot([both.min(), both.max()], [both.min(), both.max()], color=GREY, linewidth=1)
     sizes = 6 + 60 * pulls / pulls.max()
-    for part, colour, label in ((~changed, DATA, "not for sure"), (changed, MOVED, "changed for sure")):
+    for part, colour, label in ((~changed, DATA, "no sure change"), (changed, MOVED, "changed for sure")):
         if part.any():
             axes.scatter(*both[:, part], s=sizes[part], color=colour, alpha=0.7, label=label)
     axes.set(xlabel="mean reward, early", ylabel="mean reward, late")

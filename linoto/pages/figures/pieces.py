@@ -226,15 +226,17 @@ def colour_of(label: str, labels: Sequence[str]) -> str:
     return OTHER_COLOURS[unnamed.index(label) % len(OTHER_COLOURS)]
 
 
-def plain_numbers(*axes: Axes | Axis) -> None:
-    """1000 and 20,000, not a power of ten: on the upright axis, or on each axis that is named."""
-    from matplotlib.axes import Axes as BaseAxes
+def plain_numbers(axes: Axes) -> None:
+    """1000 and 20,000, not a power of ten, on the upright axis."""
+    number(axes.yaxis)
+
+
+def number(axis: Axis) -> None:
+    """The same on any axis."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    for each in axes:
-        axis = each.yaxis if isinstance(each, BaseAxes) else each
-        axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def tick(value: float) -> str:

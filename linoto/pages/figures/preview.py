@@ -11,6 +11,7 @@ from linoto.core.arrays import Floats
 from linoto.core.hints import amount
 from linoto.pages.figures.pieces import (
     COLOURS,
+    number,
     panel,
     plain_log_ticks,
     plain_numbers,
@@ -120,7 +121,8 @@ def finish_tradeoff(axes: Axes, preview: Preview, limit: float | None, most: flo
     if axes.get_ylim()[0] < 0:
         axes.axhline(0, **BLACK)
     axes.set_xlim(left=0)
-    plain_numbers(axes.xaxis, axes.yaxis)
+    number(axes.xaxis)
+    number(axes.yaxis)
     axes.set_ylabel(f"gain over {preview.baseline}\nat the end ({unit})")
 
 
@@ -144,8 +146,12 @@ def draw_losses(preview: Preview, limit: float | None, unit: str) -> Figure:
     to_scale = most_of_a_round(preview)
     axes.set_yscale("symlog", linthresh=to_scale)
     axes.set_ylim(0, 2 * axes.get_ylim()[1])  # the highest point is not cut
-    top = axes.get_ylim()[1]
-    axes.set_yticks([0.0, *(at for at in axes.get_yticks() if to_scale <= at <= top)])  # none upon the other
+    marks = [at for at in axes.get_yticks() if to_scale <= at <= axes.get_ylim()[1]]
+    if marks:
+        axes.set_yticks([0.0, *marks])  # none upon the other
+    else:
+        axes.set_yscale("linear")  # nothing is beyond what is drawn to scale
+        axes.set_ylim(bottom=0)
     plain_numbers(axes)
     axes.set_xlabel(parameter_name(preview, unit))
     axes.set_ylabel(f"largest shortfall\nbelow {preview.baseline} ({unit})")

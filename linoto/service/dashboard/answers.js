@@ -112,7 +112,7 @@ export function leftOf(loop, lift = null, certificate = null) {
   const rounding = roundingOf(certificate), small = rounding <= LITTLE * (certificate?.budget ?? 0);
   const people = small ? withoutRounding(loop, rounding) : loop;
   const used = people.left_to_lose < people.promised_loss ? "" : ": none of it is used";
-  return { ...allowed(people, small ? used : `, ${counted(rounding, loop)} of it beyond the budget for the rounding of the log's mixture${used}`), range: rangeLeft(people), kind: "" };
+  return { ...allowed(people, small ? used : `${used}. ${counted(rounding, loop)} of that loss ${rounding === 1 ? "is" : "are"} beyond the budget, for the rounding of the log's mixture`), range: rangeLeft(people), kind: "" };
 }
 
 const LITTLE = 0.05; // of a budget
