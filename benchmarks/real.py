@@ -78,14 +78,14 @@ GATED = {
     "share .02": {"budget": 50, "share": 0.02},
     "products, ridge of an arm": {"products": True, "ridge": "of an arm"},
 }
-RIDGES = {  # noise^2 p / bound^2 with the p features of one arm, noise^2 / bound^2, and that of most evidence
-    "ridge of an arm": {"ridge": "of an arm"},
+RIDGES = {  # noise^2 d / bound^2 with the features of all arms, noise^2 / bound^2, and that of most evidence
+    "ridge of all features": {"ridge": "of all features"},
     "ridge of a feature": {"ridge": "of a feature"},
     "ridge of the log": {"ridge": "of the log"},
 }
 BENT = {  # with the products of every two columns, where they make no more than 2,000 features
     "products": {"products": True},
-    "products, ridge of an arm": {"products": True, "ridge": "of an arm"},
+    "products, ridge of all features": {"products": True, "ridge": "of all features"},
     "products, ridge of the log": {"products": True, "ridge": "of the log"},
 }
 PRODUCTS = "--interactions cca"  # of every two columns, for each arm

@@ -222,8 +222,8 @@ def table(policy: str, settings: dict[str, Any], k: int, p: int, seed: int) -> O
     width = p * (p + 1) // 2 if products else p  # a constant, p - 1 columns, and their products
     if k * width > MOST_FEATURES:
         raise ImpossibleError(f"{k * width} features are more than {MOST_FEATURES}")
-    ridge = given.pop("ridge", "")  # by which features it counts: those of all arms unless it is said
-    counted = {"of an arm": width, "of a feature": 1}.get(ridge)
+    ridge = given.pop("ridge", "")  # by which features it counts, where that is said
+    counted = {"of all features": k * width, "of an arm": width, "of a feature": 1}.get(ridge)
     confidence = replace(CLICKS, ridge=CLICKS.ridge_for(counted)) if counted else CLICKS
     if "explorer" in given:
         given["explorer"] = explorer_of(given["explorer"])
