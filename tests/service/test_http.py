@@ -238,8 +238,11 @@ def test_a_stop_is_clean_is_logged_and_leaves_a_snapshot(
         ask(server, "POST", "/v1/loops/loop/decide", {})
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(timeout=240) == 0
-    lines = [json.loads(line) for line in path.with_suffix(".log").read_text().splitlines()]
-    assert [line["message"] for line in lines] == ["recovered", "serving", "loop created", "stopped"]
+    with served(path):
+        pass  # it is there now, and not said to be new
+    lines = [json.loads(line)["message"] for line in path.with_suffix(".log").read_text().splitlines()]
+    assert lines[:5] == ["new database", "recovered", "serving", "loop created", "stopped"]
+    assert lines[5:7] == ["recovered", "serving"]
     command("db", "check", "--db", str(path))
     assert "loop: 1 events, snapshot, replay and tables agree" in capsys.readouterr().out
 

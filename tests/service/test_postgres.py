@@ -276,6 +276,16 @@ def test_events_that_a_database_had_committed_are_missed_when_it_comes_back_with
         assert decide(service).decision_id == "1-2"
 
 
+def test_a_database_is_said_to_be_new_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """A name that was mistyped makes one, and serves nothing."""
+    caplog.set_level("INFO", logger="linoto.service")
+    for _ in range(2):
+        with opened(place):
+            pass
+    new = [record for record in caplog.records if record.message == "new database"]
+    assert [vars(record)["db"] for record in new] == [str(place)]
+
+
 def test_a_key_that_postgresql_cannot_keep_is_refused_alone(place: Place) -> None:
     """On SQLite as well: a copy could not bring it along."""
     with opened(place) as service:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import select
@@ -39,6 +40,7 @@ from linoto.service.storage.postgres_sessions import Raw, may_pass, one_line, op
 from linoto.service.storage.schema import SECRET_BYTES
 
 __all__ = ["Candidate", "DatabaseServer", "may_pass", "new_database", "now", "open_database"]
+logger = logging.getLogger("linoto.service")
 OLDEST = 150000  # of the versions of PostgreSQL
 LOCK_WAIT, LOCK_RETRY = 1.0, 0.05  # seconds: the session of a server that was killed may end after it
 IDLE = 4  # sessions that are kept for the next reader
@@ -478,9 +480,12 @@ class ServerConnection:
         """All tables that are missing at once, or none; one server at a time."""
         self.execute(own_sql.MAKING)
         try:
-            made = "" if self.has_tables() else f"{self._missing_schema()}{own_sql.TABLES};"
+            new = not self.has_tables()
+            made = f"{self._missing_schema()}{own_sql.TABLES};" if new else ""
             made += "" if self.has_table("features") else own_sql.FEATURES  # its owner alone may alter it
             self._session().execute(f"BEGIN;{made}{own_sql.SERVERS};COMMIT;".encode())
+            if new:
+                logger.info("new database", extra={"db": str(self.address)})  # whoever mistyped reads it
         finally:
             if not self._raw.closed:
                 self._raw.rollback()  # else what went wrong is hidden by what comes after it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
 from collections import defaultdict
@@ -15,6 +16,7 @@ from typing import Any, Self
 from linoto.service.storage import expected, schema
 from linoto.service.storage.connection import Answered, Keys, LateRowError, Row, Table
 
+logger = logging.getLogger("linoto.service")
 PROBE = 24_000  # bytes: a decision writes a page of each of some tables and indices, seven when they are full
 CACHE = 16_384  # kB of pages: keys come in no order, so one may be on any page of their index
 Files = tuple[tuple[int, int] | None, ...]
@@ -184,6 +186,7 @@ def prepare(connection: FileConnection, path: Path, *, older: bool = False) -> N
         if schema.is_empty(connection) and (application, version) == (0, 0):
             set_durable(connection)
             schema.create(connection)
+            logger.info("new database", extra={"db": str(path)})  # whoever mistyped reads it
             application, version = schema.versions(connection)
         elif application == schema.APPLICATION:
             set_durable(connection)
