@@ -3,13 +3,13 @@
 import { between, count, moment, number, percent, plain, sideOf, unsigned, within } from "./format.js";
 import { counted, unitOf } from "./words.js";
 
-/** The loss that the promise allows below what was earned, where both count rewards as they come. */
-export const promisedBelow = ({ promised_loss: loss, practice }) => (loss === null || !practice.counts_rewards ? Infinity : loss);
+/** The loss that the gate's books count at the worst, which is never above the promise, where both count rewards as they come. */
+export const lostByBooks = ({ promised_loss: loss, left_to_lose: left, practice }) => (loss === null || left === null || !practice.counts_rewards ? Infinity : loss - left);
 
-/** The most that practice can have earned: by the control rounds, or by the promise where that says more. */
+/** The most that practice can have earned: by the control rounds, or by the gate's books where those say more. */
 function mostOf(loop) {
   const { earned, upper } = loop.practice;
-  return Math.min(upper, earned + promisedBelow(loop));
+  return Math.min(upper, earned + lostByBooks(loop));
 }
 
 function howToCompare(loop) {
@@ -55,7 +55,7 @@ function gainedInAll(loop, { level }) {
   return said({
     mean: Math.max(earned - estimate, earned - most),
     ends: [earned - most, earned - lower],
-    promised: most < upper ? " (by the promise)" : "",
+    books: most < upper ? " (by the books)" : "",
     unit: unitOf(loop),
     each: "in all",
     same: ` in the same ${count(explored, "explored decision")}`,
@@ -69,14 +69,14 @@ function gainedEach(loop, { mean, lower, upper, level, policy, control }) {
   const lost = loop.lost ? "; a lost reward may have been any" : "";
   const note = `from ${count(policy, "reward")} of the policy and ${number(control)} of the control group${lost}`;
   if (lower === null) return { side: 0, value: "not clear yet", verdict: "Too few rewards to say.", note };
-  return said({ mean, ends: [lower, upper], promised: "", unit: unitOf(loop), each: "per decision", same: "", sure: `${percent(level)} sure`, note });
+  return said({ mean, ends: [lower, upper], books: "", unit: unitOf(loop), each: "per decision", same: "", sure: `${percent(level)} sure`, note });
 }
 
 /** It was gained or lost only where the whole interval says so, as it is shown. */
-function said({ mean, ends, promised, unit, each, same, sure, note }) {
+function said({ mean, ends, books, unit, each, same, sure, note }) {
   const side = sideOf(...ends), [least, most] = between(...ends);
-  if (side === 0) return { side, value: "not clear yet", verdict: `It is between ${least}${promised} and ${most} ${unit} ${each}, ${sure}.`, note: `${note}; more of them make it clearer` };
-  const range = [`${unsigned(least)}${side < 0 ? promised : ""}`, unsigned(most)];
+  if (side === 0) return { side, value: "not clear yet", verdict: `It is between ${least}${books} and ${most} ${unit} ${each}, ${sure}.`, note: `${note}; more of them make it clearer` };
+  const range = [`${unsigned(least)}${side < 0 ? books : ""}`, unsigned(most)];
   const amount = `${(side > 0 ? range : range.reverse()).join(" to ")} ${unit} ${each}`;
   return { side, value: `${within(mean, ...ends)} ${unit} ${each}`, verdict: `${side > 0 ? "Gained" : "Lost"}: ${amount} ${side > 0 ? "more" : "less"} than current practice${same}, ${sure}.`, note };
 }
@@ -85,7 +85,7 @@ function said({ mean, ends, promised, unit, each, same, sure, note }) {
 export function sidesOf(loop) {
   const { explored, missing, control, earned, lower, upper, level } = loop.practice;
   const none = explored === 0 || control === 0, most = mostOf(loop);
-  const sure = most < upper ? `at least by the control rounds, ${percent(level)} sure; at the most by the promise` : `${percent(level)} sure at any time`;
+  const sure = most < upper ? `at least by the control rounds, ${percent(level)} sure; at the most by the gate's books` : `${percent(level)} sure at any time`;
   const [from, to] = between(lower, most).map(plain);
   return {
     would: none ? "not known yet" : `${from} to ${to} ${unitOf(loop)}`,
@@ -225,7 +225,7 @@ export function healthOf(evidence, limit) {
 
 /** Both ends of what was gained at each point of the history, and the promise there; null where not known. */
 export function pictureOf(loop, points, colour, certificate = null) {
-  const of = (value) => points.map(value), floor = (point) => Math.max(point.earned - point.practice_upper, -promisedBelow({ ...point, practice: loop.practice }));
+  const of = (value) => points.map(value), floor = (point) => Math.max(point.earned - point.practice_upper, -lostByBooks({ ...point, practice: loop.practice }));
   const zero = (name, short) => ({ name, short, values: points.map(() => 0), colour: "var(--ink)" });
   if (loop.practice) {
     const seen = ({ practice_upper: upper }) => upper !== null && upper !== undefined;

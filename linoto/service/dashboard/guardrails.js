@@ -1,7 +1,7 @@
 // The reward and every metric besides it in one table: better or worse than practice, and what may still be lost.
 
 import { el } from "./dom.js";
-import { promisedBelow } from "./answers.js";
+import { lostByBooks } from "./answers.js";
 import { between, count, number, sideOf, unsigned, within } from "./format.js";
 
 const HEADS = ["Metric", "Explored decisions had, against practice", "95 % sure between", "May still be lost"];
@@ -21,10 +21,10 @@ function unknown({ missing }) {
 /** A row: where the difference lies, said to be better or worse only where all of that is shown on one side of 0. */
 function row(metric) {
   const { name, gained_upper: upper, left_to_lose: left, promised_loss: loss, practice, shut } = metric;
-  const lower = Math.max(metric.gained_lower, -promisedBelow(metric));
-  const promised = lower > metric.gained_lower ? " (by the promise)" : "", gained = Math.max(metric.gained, lower);
+  const lower = Math.max(metric.gained_lower, -lostByBooks(metric));
+  const books = lower > metric.gained_lower ? " (by the books)" : "", gained = Math.max(metric.gained, lower);
   const side = sideOf(lower, upper);
-  const ends = between(lower, upper).map((text, i) => difference(text, metric) + (i ? "" : promised));
+  const ends = between(lower, upper).map((text, i) => difference(text, metric) + (i ? "" : books));
   if (side < 0) ends.reverse();
   const known = practice.explored > 0;
   const best = side === 0 ? "not clear yet" : `${side > 0 ? "✓" : "⚠"} ${difference(within(gained, lower, upper), metric)}`;

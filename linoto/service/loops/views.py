@@ -26,7 +26,7 @@ from linoto.service.loops.metric_views import (
 from linoto.service.loops.operations import Damage
 from linoto.service.loops.readings import in_order, lift_of
 from linoto.service.loops.restores import restores_of
-from linoto.service.loops.rooms import loss_and_left, room_now, standing
+from linoto.service.loops.rooms import Left, left_of, loss_and_left, room_now, standing
 from linoto.service.loops.state import ArmsChange, Epoch
 from linoto.service.loops.sums import (
     alarm_below,
@@ -162,6 +162,7 @@ class PointView(Struct):
     practice_lower: float | None  # what practice would have earned in them: at the least
     practice_upper: float | None  # and at the most
     promised_loss: float | None  # the most that the promise allows to lose below practice
+    left_to_lose: float | None  # and how much of that was left, by the gate's books
 
 
 class HistoryView(Struct):
@@ -353,6 +354,7 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
     """A point with what it is compared with."""
     expected, least = expected_and_least(loop, point.closed)
     lower, upper = point.practice or (None, None)
+    left = Left() if loop.practice is None else left_of(loop.practice, point.decisions, point.budget)
     gain_lower, gain_upper = gain_ends(loop, point.closed, point.rewards, point.lost)
     return PointView(
         at=point.at,
@@ -373,6 +375,7 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
         practice_lower=lower,
         practice_upper=upper,
         promised_loss=None if loop.practice is None else loop.practice.promised_loss(point.decisions),
+        left_to_lose=left.now,
     )
 
 

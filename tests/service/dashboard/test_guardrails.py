@@ -102,8 +102,9 @@ TWICE = """
     const practice = {explored: 177, missing: 18, control: 1083, earned: 26, estimate: 36, lower: 0,
       upper: 76, level: 0.95, counts_rewards: arguments[0]};
     const metric = {name: "late", lower_is_better: true, gained: -20, gained_lower: -50, gained_upper: 30,
-      left_to_lose: 1, promised_loss: 40, shut: false, practice};
-    const loop = {practice, metrics: [metric], promised_loss: 40, left_to_lose: 1, budget: 1, unit: "clicks"};
+      left_to_lose: 20, promised_loss: 40, shut: false, practice};
+    const loop = {practice, metrics: [metric], promised_loss: 40, left_to_lose: 20, budget: 1,
+      unit: "clicks"};
     const [, box] = guardrailTable(loop);
     const rows = [...box.querySelectorAll("tbody tr")].map((row) => row.children[2].textContent);
     return [gainedOf(loop, {policy: 177, control: 1083, level: 0.95}).verdict, ...rows];
@@ -111,13 +112,13 @@ TWICE = """
 
 
 def test_the_table_and_the_first_answer_show_one_interval(page: Page, client: Client) -> None:
-    """Cut by the promise in both, where it counts rewards as they come, and otherwise in none."""
+    """Cut by the books in both, where it counts rewards as they come, and otherwise in none."""
     client.create("twice", arms=["a", "b"], policy=linoto.LinUCB(), default_reward=0.0)
     page.open("twice")
     answer, clicks, late = page.run(TWICE, True)
-    assert "between −40 (by the promise) and +30 clicks" in answer
-    assert clicks == "40 less (by the promise) to 30 more"
-    assert late == "40 more (by the promise) to 30 fewer"
+    assert "between −20 (by the books) and +26 clicks" in answer
+    assert clicks == "20 less (by the books) to 26 more"
+    assert late == "20 more (by the books) to 30 fewer"
     answer, clicks, _ = page.run(TWICE, False)
     assert "between −50 and +30 clicks" in answer and clicks == "50 less to 30 more"
 

@@ -73,10 +73,11 @@ def test_lift_is_first_then_the_promise_each_in_the_unit_of_the_loop(page: Page,
 COIN = """
     const practice = {explored: 100, missing: 3, control: 9, earned: 40, estimate: 45, lower: 10, upper: 95,
       level: 0.95, counts_rewards: true, ...arguments[0]};
-    const loop = {practice, promised_loss: 30, left_to_lose: 12, unit: "clicks", lost: 0, alarms: []};
+    const loop = {practice, promised_loss: 30, left_to_lose: 10, unit: "clicks", lost: 0, alarms: []};
     const {sidesOf, gainedOf, pictureOf} = await import("./dashboard/answers.js");
     const {earned, lower, upper, explored, control} = practice;
-    const points = [{earned, practice_lower: lower, practice_upper: upper, promised_loss: 30}];
+    const points = [{earned, practice_lower: lower, practice_upper: upper,
+      promised_loss: 30, left_to_lose: 10}];
     const {lines, band} = pictureOf(loop, points, "");
     const gained = gainedOf(loop, {policy: explored, control, level: 0.95});
     return {sides: sidesOf(loop), gained, drawn: lines.map(({values}) => values[0]),
@@ -84,15 +85,15 @@ COIN = """
 """
 
 
-def test_at_the_least_is_never_shown_below_the_promise(page: Page, client: Client) -> None:
-    """By control rounds alone 55 may have been lost, of which the promise, 30, is as sure."""
+def test_at_the_least_is_never_shown_below_the_books(page: Page, client: Client) -> None:
+    """By control rounds alone 55 may have been lost; by the books, which are as sure, 20 of 30."""
     make_loop(client, "least")
     page.open("least")
     seen = page.run(COIN, {})
-    assert seen["drawn"] == [30, -30, 0, -30], "at the most, at the least, practice, the promise"
-    assert seen["band"] == [-30, 30], "the shaded area is between the two"
-    assert seen["sides"]["would"] == "10 to 70 clicks" and "by the promise" in seen["sides"]["range"]
-    assert "between −30 (by the promise) and +30 clicks in all" in seen["gained"]["verdict"]
+    assert seen["drawn"] == [30, -20, 0, -30], "at the most, at the least, practice, the promise"
+    assert seen["band"] == [-20, 30], "the shaded area is between the two"
+    assert seen["sides"]["would"] == "10 to 60 clicks" and "by the gate's books" in seen["sides"]["range"]
+    assert "between −20 (by the books) and +30 clicks in all" in seen["gained"]["verdict"]
     means = page.run(COIN, {"counts_rewards": False})  # of which luck is no part: nothing can be cut
     assert means["drawn"] == [30, -55, 0, -30] and means["sides"]["would"] == "10 to 100 clicks"
 
