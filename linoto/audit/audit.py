@@ -39,7 +39,6 @@ from linoto.audit.promises import (
     promise_reasons,
 )
 from linoto.audit.propensities import find_wrong_propensities, propensity_facts, propensity_notes
-from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.sentences import without_nan
 from linoto.audit.tails import (
     HEAVY,
@@ -60,6 +59,7 @@ from linoto.core.policies import Gated
 from linoto.core.usual_confidence import with_usual_confidence
 from linoto.core.validation import as_range, check_count, check_nonnegative
 from linoto.core.verdicts import BY_PRACTICE, HORIZON, Findings, Verdict, judged
+from linoto.logs.many_tests import TEST_LEVEL
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 from linoto.logs.saved import SavedLog

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.audit.pvalues import holm
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.offline import Offline
+from linoto.logs.many_tests import holm
 from linoto.logs.read import Log
 from linoto.logs.row_features import Sparse, sparse_gram
 from linoto.logs.rows import Rows

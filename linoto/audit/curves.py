@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.audit.pvalues import holm
 from linoto.core.arrays import Floats
 from linoto.core.features.columns import Numeric
 from linoto.logs.estimates import count_events
+from linoto.logs.many_tests import holm
 from linoto.logs.rows import Rows
 
 SAID = 1e-8  # of a piece, that features must leave of it: less is rounding

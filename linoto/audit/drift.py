@@ -11,11 +11,12 @@ from linoto.audit.adaptive import SHARE_LEVEL, average, click_evidence, gaussian
 from linoto.audit.common_shift import common_shift, shift_of_chosen
 from linoto.audit.context_drift import Turned
 from linoto.audit.noise import Scatter, scatter_of
-from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_law
+from linoto.audit.pvalues import fisher, unequal_law
 from linoto.audit.sentences import Centre, answer_text, names_of
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.hints import amount, counted
 from linoto.core.offline import Offline
+from linoto.logs.many_tests import TEST_LEVEL, holm
 from linoto.logs.read import Log
 from linoto.logs.sums import sums_equal_squares
 

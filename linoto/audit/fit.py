@@ -12,7 +12,7 @@ import numpy.typing as npt
 from linoto.audit.curves import Curve
 from linoto.audit.directions import directions_of
 from linoto.audit.noise import scatter_of
-from linoto.audit.pvalues import SURE, TEST_LEVEL, SquaresLaw, unequal_law
+from linoto.audit.pvalues import SURE, SquaresLaw, unequal_law
 from linoto.audit.sentences import Centre, answer_text
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
@@ -20,6 +20,7 @@ from linoto.core.hints import amount, shortened_list
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions
 from linoto.core.verdicts import is_blind
+from linoto.logs.many_tests import TEST_LEVEL
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 

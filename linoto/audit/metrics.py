@@ -13,7 +13,6 @@ from linoto.audit.drift import REMEDY, Drift, drift_dict, drift_fact, drift_reas
 from linoto.audit.fit import Linearity
 from linoto.audit.means import MeansOfArms, interval_of, means_of
 from linoto.audit.noise import Noise, noise_fact
-from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.tails import Tails, tails_facts
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Control
@@ -22,6 +21,7 @@ from linoto.core.hints import amount, as_sure_as
 from linoto.core.intervals import Limits
 from linoto.core.validation import rounded_up
 from linoto.core.verdicts import HORIZON, Findings
+from linoto.logs.many_tests import TEST_LEVEL
 from linoto.logs.metrics import in_values
 from linoto.logs.queries import MISSING
 from linoto.logs.read import Log

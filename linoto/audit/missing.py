@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.audit.pvalues import TEST_LEVEL, holm
 from linoto.core.features.columns import OptionalColumn
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe, Term
 from linoto.core.hints import amount, counted, shortened_list
+from linoto.logs.many_tests import TEST_LEVEL, holm
 from linoto.logs.read import Log
 
 RANK = 1e-10  # of the largest direction: what is smaller is rounding

@@ -1,4 +1,4 @@
-"""p-values: of many tests together, and of sums of squares whose arms differ in noise."""
+"""p-values: of several tests as one, and of sums of squares whose arms differ in noise."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ import numpy as np
 from linoto.core.arrays import Floats
 
 SURE = 1e4  # a noncentrality that every test sees: beyond it nothing is computed
-TEST_LEVEL = 0.01  # of each test that can change the verdict: its chance to raise a false alarm
-
-
-def holm(p: Floats) -> Floats:
-    """p-values adjusted for their number: below a level, no more false alarms than that level at all.
-
-    >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate((p.size - np.arange(p.size)) * p[order]), 1.0)
-    return adjusted
 
 
 def fisher(p: Floats) -> float:

@@ -13,13 +13,13 @@ from math import log, sqrt
 import numpy as np
 
 from linoto.audit.noise import MANY_PULLS, scatter_of
-from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.sentences import Centre
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
 from linoto.core.hints import amount
 from linoto.core.offline import Offline
 from linoto.core.validation import exact, interval_text
+from linoto.logs.many_tests import TEST_LEVEL
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 

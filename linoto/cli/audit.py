@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linoto.cli.evaluate import cautions_on, print_tables, tables_of
+from linoto.cli.evaluate import cautions_on, doubts_on, print_tables, tables_of
 from linoto.cli.log_options import (
     add_log_options,
     files_read,
@@ -115,26 +115,29 @@ def run_audit(arguments: argparse.Namespace) -> None:
     """`linoto audit`."""
     audit, rows = audited_log(arguments)
     estimates = estimates_of(rows, arguments)
-    paths = write_files(audit, estimates, arguments)
+    cautions = [] if rows is None or not estimates else [*cautions_on(estimates), *doubts_on(estimates, rows)]
+    paths = write_files(audit, estimates, cautions, arguments)
     if arguments.json:
-        print_json({**audit.to_dict(), "greedy": [found.to_dict() for found in estimates]}, paths)
+        greedy = [found.to_dict() for found in estimates]
+        notes = [text for _, text in cautions]
+        print_json({**audit.to_dict(), "greedy": greedy, "greedy_notes": notes}, paths)
     else:
         own = {name for metric in audit.metrics for name, _ in metric.facts()}  # as their columns are written
         names = [name if name in own else name.replace("_", " ") for name, _ in audit.facts()]
         texts = [arguments.command.in_options(text) for _, text in audit.facts()]
         print_facts(list(zip(names, texts, strict=True)))
-        print_estimates(estimates)
+        print_estimates(estimates, cautions)
         print_written(paths)
     fail_on(audit.verdict, arguments)
 
 
-def print_estimates(estimates: list[Estimate]) -> None:
+def print_estimates(estimates: list[Estimate], cautions: list[tuple[str, str]]) -> None:
     """What the log's own model would have earned, where its propensities tell."""
     if not estimates:
         return
     print("\nWhat the best items by the log's own model would have earned:")
     print_tables(estimates)
-    if cautions := cautions_on(estimates):
+    if cautions:
         print_facts(cautions)
 
 
@@ -191,7 +194,9 @@ def saved_log(audit: Audit, arguments: argparse.Namespace) -> SavedLog:
     return audit.saved(Path(arguments.log).name + rows)
 
 
-def write_files(audit: Audit, estimates: list[Estimate], arguments: argparse.Namespace) -> list[Path]:
+def write_files(
+    audit: Audit, estimates: list[Estimate], cautions: list[tuple[str, str]], arguments: argparse.Namespace
+) -> list[Path]:
     """The page and the statistics, where they were asked for."""
     paths: list[Path] = []
     if arguments.out is not None:
@@ -202,7 +207,7 @@ def write_files(audit: Audit, estimates: list[Estimate], arguments: argparse.Nam
                 arguments.out,
                 audit,
                 tables_of(estimates),
-                cautions=[text for _, text in cautions_on(estimates)],
+                cautions=[text for _, text in cautions],
                 source=Path(arguments.log).name,
                 command=command_again(arguments, arguments.log),
             )

@@ -149,7 +149,10 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
 
         log = source_name(source_of(arguments))  # without a password
         facts = {"log": log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments, policy)}
-        facts |= {"every_propensity_is_1": rows.all_certain, "notes": (*rows.notes, *doubts_of(estimates))}
+        facts |= {
+            "every_propensity_is_1": rows.all_certain,
+            "notes": (*rows.notes, *doubts_of(estimates, rows)),
+        }
         print(json.dumps({**facts, "estimates": [found.to_dict() for found in estimates]}))
         return
     print_tables(estimates)
@@ -412,9 +415,15 @@ def cautions_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
     return said("caution", reasons, metrics=any(found.metric for found in estimates))
 
 
+def doubts_on(estimates: Sequence[Estimate], rows: Rows) -> list[tuple[str, str]]:
+    """What speaks against the propensities that they rest on."""
+    from linoto.logs.doubts import doubts_of
+
+    return [("doubt", text) for text in doubts_of(estimates, rows)]
+
+
 def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple[str, str]]:
     """What a reader should know before believing the numbers."""
-    from linoto.logs.doubts import doubts_of
     from linoto.logs.estimates import ALL_CERTAIN
 
     notes = [("propensities", ALL_CERTAIN)] if rows.all_certain else []
@@ -428,8 +437,7 @@ def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple
     if worst.unseen > 0:
         notes.append(("not seen", f"{worst.unseen:.1%} of the target is on arms that no row shows"))
     notes += [("note", note) for note in rows.notes]
-    doubts = [("doubt", text) for text in doubts_of(estimates)]
-    return [*notes, *odd_weights(estimates), *doubts, *features_of(rows.recipe)]
+    return [*notes, *odd_weights(estimates), *doubts_on(estimates, rows), *features_of(rows.recipe)]
 
 
 def features_of(recipe: Recipe | None) -> list[tuple[str, str]]:

@@ -8,23 +8,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-from linoto.core.hints import amount
+from linoto.core.arrays import Ints
+from linoto.core.hints import amount, shortened_list
 from linoto.logs.estimates import Estimate
+from linoto.logs.rows import Rows
+from linoto.logs.wrong_propensities import find_miscalibrated, find_unbalanced, offers_of, propensities_of
 
 FAR = 3.0  # standard errors of the mean weight: beyond it people are told, beyond five nothing is enough
 BY_WEIGHTS = ("ips", "snips", "dr")  # replay has no weights of its own
 CENTRED = ("snips", "dr")  # what weights miss on average moves ips alone
 ROUNDING = 1e-9  # of the mean weight
+BELIEVE = "believe no estimate by them"
+FALSE_ALARM = 0.001  # of a test of the rows themselves: people read each of its sentences
 LEAST_LEVEL = 0.9  # intervals of a lower level miss each other by chance
 
 
-def doubts_of(estimates: Sequence[Estimate]) -> tuple[str, ...]:
-    """What speaks against the propensities where nothing refutes them, one sentence each."""
+def doubts_of(estimates: Sequence[Estimate], rows: Rows) -> tuple[str, ...]:
+    """What speaks against the propensities of rows and estimates by them, one sentence each."""
     by_metric = {found.metric: [e for e in estimates if e.metric == found.metric] for found in estimates}
     return (
+        *wrong_shares(rows),
+        *unbalanced(rows),
         *(text for metric, found in by_metric.items() for text in far_weights(found, metric)),
         *(text for metric, found in by_metric.items() for text in far_apart(found, metric)),
     )
+
+
+def wrong_shares(rows: Rows) -> list[str]:
+    """That arms were played more often than their propensities allow, or less often."""
+    if rows.propensities is None:
+        return []
+    wrong = find_miscalibrated(propensities_of(rows), offers_of(rows), FALSE_ALARM)
+    if not wrong.size:
+        return []
+    return [f"propensities do not fit how often these were played: {named(wrong, rows)}; {BELIEVE}"]
+
+
+def unbalanced(rows: Rows) -> list[str]:
+    """That arms were played in other contexts than their propensities allow."""
+    return [
+        f"propensities do not fit the {field!r} of rows with {named(arms, rows)}: these were played by what "
+        f"propensities do not know; {BELIEVE}"
+        for field, arms in find_unbalanced(rows, FALSE_ALARM)
+    ]
+
+
+def named(arms: Ints, rows: Rows) -> str:
+    """Arms as a sentence has them."""
+    names = rows.names or range(rows.k)
+    return shortened_list([str(names[arm]) for arm in arms.tolist()])
 
 
 def far_weights(estimates: Sequence[Estimate], metric: str) -> list[str]:

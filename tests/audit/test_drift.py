@@ -14,9 +14,9 @@ from helpers.selection import sizes
 
 from linoto import audit_log, read_log
 from linoto.audit.drift import find_drift
-from linoto.audit.pvalues import holm
 from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
+from linoto.logs.many_tests import holm
 
 
 @pytest.mark.parametrize("worlds", sizes(400, 2000))

@@ -14,9 +14,9 @@ from linoto.audit.adaptive import SHARE_LEVEL, share_p
 from linoto.audit.drift import find_drift
 from linoto.audit.fit import lack_of_fit
 from linoto.audit.noise import least_scale
-from linoto.audit.pvalues import TEST_LEVEL
 from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
+from linoto.logs.many_tests import TEST_LEVEL
 
 World = Callable[[np.random.Generator], bool]
 
