@@ -25,6 +25,7 @@ from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.playing import Rounds
 from linoto.core.protocols import PolicyWithPromise
+from linoto.core.surprises import Surprises
 from linoto.core.validation import as_arm, check_whole
 
 
@@ -102,6 +103,7 @@ class Agent:
         self.policy, self.driver = policy, driver
         self.running = driver.running
         self.explorer, self.gate, self.rule = driver.explorer, driver.gate, driver.rule  # they stay the same
+        self.surprises = Surprises(policy, driver)
 
     # -- deciding
 
@@ -272,14 +274,18 @@ class Agent:
         """
         driver, running = self.driver, self.running
         if metrics is None:
-            driver.observe(decision, running.check_reward(reward))  # says what is missing
+            value = running.check_reward(reward)  # says what is missing
+            driver.observe(decision, value)
+            self.surprises.look(value)
             return
         values = driver.values_of(metrics)
         if reward is None and not values:
             running.check_reward(reward)
         ticket = driver.check_metrics(decision, values)
         if reward is not None:
-            driver.observe(decision, running.check_reward(reward))
+            value = running.check_reward(reward)
+            driver.observe(decision, value)
+            self.surprises.look(value)
         driver.observe_metrics(decision, values, ticket)
 
     def observe_many(
@@ -290,6 +296,8 @@ class Agent:
     ) -> None:
         """Learn from the rewards of as many decisions, in this order, as `observe` does; from all or none."""
         many.observe_many(self.driver, decisions, rewards, metrics)
+        for reward in rewards:
+            self.surprises.look(0.0 if reward is None else float(reward))
 
     def lose(self, decision: Decision | int, stand_in: float) -> None:
         """The reward of a committed decision will never come: learn from a value that stands in for it.
@@ -322,7 +330,9 @@ class Agent:
         So are the values of guardrails in `metrics`; those that are missing may come later by `observe`.
         """
         values = self.driver.values_of(metrics) if metrics else {}
-        self.driver.update(decision, check_reward(self.running.params, reward), values)
+        value = check_reward(self.running.params, reward)
+        self.driver.update(decision, value, values)
+        self.surprises.look(value)
 
     @property
     def rooms(self) -> dict[str, float]:

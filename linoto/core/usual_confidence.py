@@ -74,8 +74,8 @@ def likeliest_of(d: int, log: Callable[[], Moments], raw: Floats | None) -> floa
     return None if not summed.count or summed.reward_squares is None else likeliest_ridge(summed)
 
 
-def ridge_from_log(wanted: bool) -> AbstractContextManager[None]:
-    """Whether policies that start in here look for one: what is stored says its own or has that of before."""
+def confidence_from_log(wanted: bool) -> AbstractContextManager[None]:
+    """Whether policies that start in here look for theirs: what is stored says it or has that of before."""
     return within(FROM_LOG, wanted)
 
 

@@ -25,7 +25,7 @@ from linoto import (
     Tolerance,
 )
 from linoto.core.evidence import RIDGES, evidence, likeliest_ridge
-from linoto.core.usual_confidence import MOST_FEATURES, ridge_from_log, with_usual_confidence
+from linoto.core.usual_confidence import MOST_FEATURES, confidence_from_log, with_usual_confidence
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
 BEHIND_A_COIN: dict[str, Any] = {"gate": Control(budget=20), "confidence": CLICKS}
@@ -131,7 +131,7 @@ def test_what_somebody_chose_starts_as_it_is(policy: Any) -> None:
 def test_without_a_log_or_for_what_is_stored_the_rule_stays() -> None:
     policy = Gated(confidence=CLICKS)
     assert ridge_at_start(policy, Moments.empty(6)) is None
-    with ridge_from_log(False):
+    with confidence_from_log(False):
         assert ridge_at_start(policy) is None
 
 
@@ -224,7 +224,7 @@ def test_items_may_come_one_by_one() -> None:
 
 
 def test_what_is_stored_starts_with_the_rule_of_before() -> None:
-    with ridge_from_log(False):
+    with confidence_from_log(False):
         assert LinTS(confidence=CLICKS).start(features=OWN, rng=0).policy == LinTS(confidence=CLICKS)
 
 

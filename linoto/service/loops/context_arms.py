@@ -24,7 +24,7 @@ from linoto.core.one_hot import recognising
 from linoto.core.protocols import starts_without_arms
 from linoto.core.rails import ridge_of_reward
 from linoto.core.snapshots import from_dict, restore
-from linoto.core.usual_confidence import ridge_from_log
+from linoto.core.usual_confidence import confidence_from_log
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
 from linoto.service.loops.arms import Added, LoopArms
@@ -62,7 +62,7 @@ class ContextArms(LoopArms):
             usual_share(spec.version > 6),
             at_any_ridge(spec.version > 7),
             ridge_of_reward(spec.version > 6),
-            ridge_from_log(False),
+            confidence_from_log(False),
         ):
             agent: Agent = policy.start(offline=read_moments(spec.moments), features=self.recipe, rng=rng)
         return agent

@@ -22,6 +22,7 @@ from linoto.core.one_hot import find_one_hot, is_compact, one_hot, recognising
 from linoto.core.rails import ridge_of_reward
 from linoto.core.slices import slicing
 from linoto.core.snapshots import from_dict, resume
+from linoto.core.usual_confidence import confidence_from_log
 from linoto.core.validation import MANY_ARMS, as_generator
 from linoto.core.whitening import whitening
 from linoto.service.errors import invalid
@@ -63,6 +64,7 @@ class FixedArms(LoopArms):
             whitening(today),
             at_any_ridge(today),
             ridge_of_reward(spec.version > 6),
+            confidence_from_log(False),
         ):
             agent: Any = from_dict(spec.policy, stored=True).start(
                 features(spec),

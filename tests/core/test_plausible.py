@@ -1,0 +1,130 @@
+"""An explorer that promises nothing, and rewards that are not as it assumes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import linoto
+from linoto import Confidence, Offline, OwnFeatures, one_hot
+from linoto.core.features.moments import Moments
+
+MEANS = np.array([314.0, 764.0, 1108.0, 1211.0, 1055.0])  # of a price, in euros
+NOISE = 500.0
+EXPLORERS: list[Any] = [linoto.LinTS(), linoto.LinUCB(), linoto.RandUCB(), linoto.SquareCB(), linoto.Greedy()]
+names = [type(explorer).__name__ for explorer in EXPLORERS]
+
+
+def log_of(rows: int, seed: int = 0, unit: float = 1.0) -> Offline:
+    rng = np.random.default_rng(seed)
+    arms = rng.integers(0, 5, rows)
+    return Offline.from_rows(arms, unit * (MEANS[arms] + NOISE * rng.normal(size=rows)), k=5)
+
+
+def earned(policy: Any, log: Offline, seed: int, rounds: int = 600) -> float:
+    rng = np.random.default_rng(seed)
+    agent, total = policy.start(one_hot(5), log, rng=seed), 0.0
+    for _ in range(rounds):
+        decision = agent.decide()
+        agent.update(decision, float(MEANS[decision.arm] + NOISE * rng.normal()))
+        total += MEANS[decision.arm]
+    return total / rounds
+
+
+@pytest.mark.parametrize("policy", EXPLORERS, ids=names)
+def test_rewards_in_euros_are_learnt_from_a_log_of_them(policy: Any) -> None:
+    """Uniform plays earn 890. With noise 1 and bound 1 the worst of five runs kept to 314 or 764."""
+    assert min(earned(policy, log_of(150, seed), seed) for seed in range(5)) > 1050
+
+
+@pytest.mark.parametrize("policy", EXPLORERS, ids=names)
+def test_a_range_alone_holds_no_arm_at_0(policy: Any) -> None:
+    """Half its width is the noise; by a bound of 1 every estimate would be a thousandth of the truth."""
+    ranged = Confidence(noise="bounded", reward_range=(-2000.0, 5000.0))
+    agent = type(policy)(confidence=ranged).start(one_hot(5), log_of(4000))
+    assert np.abs(agent.means / MEANS - 1).max() < 0.2
+    assert agent.means.argmax() == 3
+
+
+def test_the_least_that_is_not_refuted_is_a_little_below_the_truth() -> None:
+    assumed = linoto.LinTS().start(one_hot(5), log_of(4000)).driver.confidence
+    assert 0.9 * NOISE < assumed.noise < NOISE and 1000 < assumed.bound < np.linalg.norm(MEANS)
+
+
+def test_what_no_reward_refutes_stays() -> None:
+    """Rewards of 0 and 1, a log without rows, and whoever says enough."""
+    clicks = Offline.from_rows(np.repeat([0, 1], 500), np.tile([0.0, 1.0, 1.0, 1.0, 1.0], 200), k=2)
+    for policy in EXPLORERS:
+        for log in (clicks, Offline.empty(2)):
+            assert policy.start(one_hot(2), log).policy == policy
+        for noise, bound in ((700.0, 3000.0), (2.0, 3.0)):  # said, so it stays, however wrong
+            said = type(policy)(confidence=Confidence(noise=noise, bound=bound))
+            assert said.start(one_hot(5), log_of(4000)).policy == said
+
+
+def test_a_gate_refuses_what_an_explorer_alone_corrects() -> None:
+    """Its promise would rest on it."""
+    with pytest.raises(ValueError, match="must be at least"):
+        linoto.Gated(gate=linoto.Tolerance(budget=90_000.0)).start(one_hot(5), log_of(4000))
+
+
+def test_the_papers_radius_stays_as_it_is_written() -> None:
+    paper = linoto.LinUCB(confidence=linoto.PAPER)
+    assert paper.start(one_hot(5), log_of(4000)).policy == paper
+
+
+@pytest.mark.parametrize("policy", EXPLORERS, ids=names)
+def test_with_contexts_too(policy: Any) -> None:
+    rng = np.random.default_rng(0)
+    features = OwnFeatures(items=("a", "b"), width=2)
+    rows = np.stack([features.transform(np.array([1.0, rng.normal()]), None)[i % 2] for i in range(2000)])
+    rewards = rows @ [500.0, 200.0, 800.0, -100.0] + 300.0 * rng.normal(size=2000)
+    agent = policy.start(Moments.from_rows(rows, rewards), features=features)
+    assumed = agent.driver.confidence
+    assert 250 < assumed.noise < 300 and 100 < assumed.bound < 970
+    assert np.abs(agent.theta - [500, 200, 800, -100]).max() < 60
+
+
+# -- without a log
+
+
+@pytest.mark.parametrize("contexts", [False, True], ids=["arms", "contexts"])
+@pytest.mark.parametrize("door", ["update", "observe", "observe_many"])
+def test_the_first_reward_that_cannot_be_is_told_once(contexts: bool, door: str) -> None:
+    def answer(reward: float) -> None:
+        decision = agent.decide(context=np.ones(2)) if contexts else agent.decide()
+        if door == "update":
+            agent.update(decision, reward)
+            return
+        agent.commit(decision)
+        if door == "observe":
+            agent.observe(decision, reward)
+        else:
+            agent.observe_many([decision], [reward])
+
+    features = OwnFeatures(items=tuple("abc"), width=2)
+    agent = (
+        linoto.LinUCB().start(features=features)
+        if contexts
+        else linoto.LinUCB().start(one_hot(3), Offline.empty(3))
+    )
+    answer(8.0)
+    with pytest.warns(UserWarning, match="a reward of -1,?211 contradicts what is assumed: averages") as told:
+        answer(-1211.0)
+    assert told[0].filename == __file__
+    answer(2000.0)
+
+
+def test_a_reward_that_may_be_is_not_told() -> None:
+    """Nor one that a gate or a range is there for: these refuse it."""
+    for policy in (
+        linoto.LinTS(confidence=Confidence(noise=500.0, bound=2000.0)),
+        linoto.Gated(gate=linoto.Open()),
+    ):
+        agent = policy.start(one_hot(2), Offline.empty(2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            agent.update(agent.decide(), 1211.0)
