@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 from math import isfinite
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
-from linoto.core.hints import amount
+from linoto.core.hints import amount, shortened_list
 from linoto.core.names import Names, Numbered
 from linoto.core.one_hot import compact_form, in_float64
 
@@ -260,7 +261,11 @@ def as_names(names: Sequence[str] | None, k: int) -> Names | None:
     result = names if isinstance(names, Numbered) else tuple(str(name) for name in names)
     distinct = len(result) if isinstance(result, Numbered) else len(set(result))
     if len(result) != k or distinct != k:
-        raise ValueError(f"names must be {k} distinct names, got {len(result)} with {distinct} distinct")
+        twice = dict.fromkeys(name for name, times in Counter(result).items() if times > 1)
+        again = f": {shortened_list(list(map(repr, twice)))} more than once" if twice else ""
+        raise ValueError(
+            f"names must be {k} distinct names, got {len(result)} with {distinct} distinct{again}"
+        )
     return result
 
 

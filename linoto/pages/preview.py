@@ -72,6 +72,7 @@ SAYS_LESS = {  # more came in all of them, or in most
     "rounds bring their own arms and those played were drawn at random",
     "rounds bring their own arms and those played are the best",
 }
+IN_ROUNDS = "rounds bring their own arms"
 BLIND = "the promise breaks with a misfit of the linear model that this log could not have shown"
 
 
@@ -133,9 +134,17 @@ def compared_text(preview: Preview) -> str:
     kind = kind_of(preview)
     right, kept = TRUSTED[kind]
     late = f"; rewards came at once there, and {late_text(preview)} here" if preview.delay else ""
+    alone = kind.startswith(IN_ROUNDS)
+    problems = (
+        "runs on one table, of pictures of digits, and in which"
+        if alone
+        else "problems whose truth is known and in which"
+    )
+    elsewhere = "; another table may differ" if alone else ""
     return (
-        f"of problems whose truth is known and in which {kind}, the gain that came was inside its eight "
-        f"worlds of ten in {right}, and the shortfall within its nine worlds of ten in {kept}{late}"
+        f"of {problems} {kind}, the gain that came was inside its eight "
+        f"worlds of ten in {right}, and the shortfall within its nine worlds of ten in {kept}"
+        f"{elsewhere}{late}"
     )
 
 

@@ -82,7 +82,7 @@ CASES: dict[str, Case] = {
     ),
     "equal names": (
         lambda: LinOtO().start(np.eye(2), Offline.empty(2), names=["a", "a"]),
-        "names must be 2 distinct names, got 2 with 1 distinct",
+        "names must be 2 distinct names, got 2 with 1 distinct: 'a' more than once",
     ),
     "fallback out of range": (
         lambda: start(np.eye(2), Gated(fallback=2, gate=Budget())),
@@ -160,7 +160,7 @@ CASES: dict[str, Case] = {
     },
     "unknown radius": (
         lambda: Confidence(radius="pythagoras"),  # type: ignore[arg-type]
-        "radius must be one of 'self_normalised', 'hkz', 'paper', 'arms', got 'pythagoras'",
+        "radius must be one of 'self_normalised', 'hkz', 'paper', 'arms', 'own', got 'pythagoras'",
     ),
     "unknown design": (
         lambda: Confidence(design="chaotic"),  # type: ignore[arg-type]

@@ -332,7 +332,7 @@ def test_with_contexts_the_way_out_is_one_that_they_allow(unsupported: linoto.Pr
 
 def test_a_preview_that_says_too_little_where_the_truth_is_known_says_so(preview: linoto.Preview) -> None:
     """As the table of such problems has it: all that came was more."""
-    said = "; where the truth is known, such previews said too little)"
+    said = "; on a table of digits, where the truth is known, such previews said too little)"
     for way, expected in {"random": True, "good": False}.items():
         shown = replace(preview, rounds_from="rows of a log", logged_arms=way)
         assert (said in dict(answers(shown))["What we stand to gain"]) is expected

@@ -195,7 +195,11 @@ class RoundArms(Driver[Round]):
                     return self.as_complete(known)
             actions = self.features.transform(context, items)
         if actions is None:
-            raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
+            raise ValueError(
+                "actions must be given, (k, d) features of this round's arms, got None"
+                if self.features is None
+                else "context must be given, from which this round's features are made, got None"
+            )
         check_listed("names must be those of the arms", names)
         split = bool(self.running.state.run["split"].item(0))
         return self.as_complete(as_round(actions, practice, names, self.d, split=split, order=self.order))

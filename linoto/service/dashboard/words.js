@@ -73,8 +73,8 @@ function exploredOf({ practice: { explored }, decisions }) {
 function besideLog(loop) {
   const { gain, gain_lower: lower, gain_upper: upper } = loop;
   if (!sideOf(lower, upper)) return `as much as the log's average would have, as exactly as that is known (${between(lower, upper).join(" to ")})`;
-  const [least, most] = between(lower, upper), about = unsigned(within(gain, lower, upper)), range = least === most ? "" : ` (${least} to ${most})`;
-  return `${about} ${gain < 0 ? "less" : "more"} than the log's average would have${range}`;
+  const [least, most] = between(lower, upper), about = unsigned(within(gain, lower, upper)), range = least === most ? "" : ` (${least} to ${most}, as exactly as that is known)`;
+  return `${about} ${gain < 0 ? "less" : "more"} than the log's average would have${range}, luck of these rewards included`;
 }
 
 /** Why no control group is drawn now, and what would give one; "" where one is drawn. */

@@ -238,8 +238,10 @@ def test_what_cannot_be_changed_is_refused_with_the_reason() -> None:
 
 def test_items_of_own_features_are_refused_with_the_reason() -> None:
     agent = linoto.LinUCB().start(None, features=OWN)
+    with pytest.raises(ValueError, match="context must be given, from which"):
+        agent.decide()
     for names, values, reason in (
-        (["A"], None, "names must be 4 distinct names, got 4 with 3 distinct"),
+        (["A"], None, "names must be 4 distinct names, got 4 with 3 distinct: 'A' more than once"),
         ([], None, "items must be at least one name, got none"),
         (["D"], [[1.0]], "must be left out: OwnFeatures knows items by name alone"),
     ):

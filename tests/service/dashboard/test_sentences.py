@@ -319,7 +319,8 @@ def test_against_the_log_more_or_less_is_said_only_where_the_log_is_known_well_e
     assert loop["gain_lower"] < 0 < loop["gain_upper"] and loop["gain"] == pytest.approx(0.0)
     play(client, "as-much", 10, reward=0.0)
     page.until(lambda: "In 20 rewarded decisions" in page.text("[data-story]"))
-    assert "less than the log's average" in page.text("[data-story]")
+    story = page.text("[data-story]")
+    assert "less than the log's average" in story and "luck of these rewards included" in story
     loop = client.loop("as-much")
     assert loop["gain_lower"] < loop["gain"] < loop["gain_upper"] < 0
     step = step_of(loop["gain_lower"], loop["gain_upper"])
