@@ -17,6 +17,7 @@ from linoto.logs.doubts import doubts_of, far_weights, unbalanced, wrong_shares
 from linoto.logs.estimates import Interval
 from linoto.logs.evaluate import evaluate, ips
 from linoto.logs.rows import Rows
+from linoto.logs.wrong_propensities import Weighed
 
 EVEN = np.full(3, 1 / 3)
 LOOSE = Interval(level=0.5)
@@ -172,3 +173,49 @@ def test_rows_of_one_context_and_rows_without_propensities_say_nothing() -> None
     same = replace(rows, context={"income": np.ones(50), "city": np.full(50, "rome")})
     assert not unbalanced(same) and not unbalanced(replace(rows, propensities=None))
     assert not wrong_shares(replace(rows, propensities=None))
+
+
+def test_a_text_of_many_values_is_no_doubt() -> None:
+    """Of a value that an arm was never played in, nothing is known of the variance."""
+    rng = np.random.default_rng(0)
+    n, levels = 20_000, 400
+    cities = np.array([f"city{i}" for i in range(levels)])[rng.integers(0, levels, n)]
+    arms = rng.integers(0, 10, n)
+    recipe = Recipe(items=tuple("abcdefghij"), context=(Category(name="city", levels=("city0",)),))
+    rows = Rows(
+        arms=arms,
+        rewards=rng.normal(size=n),
+        k=10,
+        propensities="uniform",
+        recipe=recipe,
+        context={"city": cities},
+    )
+    assert not unbalanced(rows)
+    common = np.where(rng.random(n) < 0.3, np.where(arms < 5, "left", "right"), cities)
+    (text,) = unbalanced(replace(rows, context={"city": common}))
+    assert "the 'city' of rows with a, b, c, d, e, f, g, h and 2 more" in text
+
+
+def test_a_feature_is_weighed_as_it_is_written_down() -> None:
+    """The deviations by their definition, one arm and one value at a time."""
+    rows = visits(3000, 1, follows=True, offered=True)
+    weights = 1 / np.asarray(rows.propensities)
+    found = {field: Weighed.of(rows).off(values) for field, values in rows.context.items()}
+    incomes, cities = rows.context["income"], rows.context["city"]
+    features = {
+        ("income", 0): np.argsort(np.argsort(incomes)) + 0.5,
+        ("city", 0): cities == "oslo",
+        ("city", 1): cities == "rome",
+    }
+    assert found["city"].shape == (2, 3), "the rare ones never tell"
+    assert rows.candidates is not None and sum(np.isfinite(each).sum() for each in found.values()) > 3
+    for (field, place), feature in features.items():
+        f = feature - feature.mean()
+        for arm in range(3):
+            played = rows.arms == arm
+            off = (weights * played - rows.candidates[:, arm]) @ f
+            variance = (played * weights * (weights - 1)) @ f**2
+            assert found[field][place, arm] in (
+                pytest.approx(off / sqrt(variance)),
+                pytest.approx(np.nan, nan_ok=True),
+            )
