@@ -282,11 +282,12 @@ class Agent:
         if reward is None and not values:
             running.check_reward(reward)
         ticket = driver.check_metrics(decision, values)
+        value = 0.0
         if reward is not None:
             value = running.check_reward(reward)
             driver.observe(decision, value)
-            self.surprises.look(value)
         driver.observe_metrics(decision, values, ticket)
+        self.surprises.look(value)
 
     def observe_many(
         self,

@@ -24,7 +24,7 @@ from linoto.core.item_changes import learnt_policy
 from linoto.core.offline import Offline, as_offline
 from linoto.core.parameters import why_no_rounds
 from linoto.core.plain_python import only_looking
-from linoto.core.plausible import with_plausible_confidence
+from linoto.core.plausible import explores_alone, with_plausible_confidence
 from linoto.core.protocols import Composition, Log, is_log, of_log
 from linoto.core.validation import as_features, as_names, generator_for
 
@@ -52,9 +52,6 @@ class Composed:
 
     words: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """What commands call it as an explorer, and with which arguments."""
-
-    explores_alone: ClassVar[bool] = False
-    """Whether nothing is promised, so that a log which refutes what is assumed may correct it."""
 
     def composed(self) -> Composition:
         """This policy as explorer, gate and fallback."""
@@ -99,7 +96,7 @@ class Composed:
         if is_log(actions):
             return self.start(**of_log(actions), rng=rng)
         policy, log = self, actions if isinstance(actions, Moments) else offline
-        if log is not None:
+        if explores_alone(self):
             policy = with_plausible_confidence(self, *stated_log(actions, offline, d=d, features=features))
         if isinstance(log, Moments) or (actions is None and log is None):
             policy = policy.suited_to(as_moments(log, dimension(d, features)), features)
@@ -181,5 +178,10 @@ class Composed:
         features: Features | None = None,
     ) -> Certificate:
         """What is guaranteed before the first round; what is known is said as to `start`."""
+        if is_log(actions):
+            return self.certificate(**of_log(actions))
+        policy = self
+        if explores_alone(self):
+            policy = with_plausible_confidence(self, *stated_log(actions, offline, d=d, features=features))
         with only_looking():
-            return self.driver_for(actions, offline, d=d, features=features).certified()
+            return policy.driver_for(actions, offline, d=d, features=features).certified()

@@ -26,6 +26,7 @@ from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import Log, Policy, is_log, of_log
 from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.slices import SLICED, slicing
+from linoto.core.usual_confidence import confidence_from_log
 from linoto.core.validation import as_arm, as_floats, as_names, as_reward, generator_for
 from linoto.core.whitening import WHITENED, whitening
 
@@ -206,7 +207,8 @@ class DoublingAgent:
         self.epoch, self.played = epoch, 0
         policy = self.policy.in_epoch(epoch)
         first = at_any_ridge(epoch == 0)  # later epochs have the same log
-        with recognising(self.recognises), slicing(self.sliced), whitening(self.whitened), first:
+        as_said = confidence_from_log(False)  # what it doubles is in units of what it was given
+        with recognising(self.recognises), slicing(self.sliced), whitening(self.whitened), first, as_said:
             agent: Any = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
         if self._coins is not None and hasattr(agent, "use_coins"):
             agent.use_coins(self._coins.derived(epoch))

@@ -1,8 +1,9 @@
-"""Noise and bound of an explorer that promises nothing, where nobody said them and its log refutes 1 and 1.
+"""Noise and bound of an explorer that promises nothing, where nobody said them and more is known of rewards.
 
-A gate refuses such a log: its promise would be broken. An explorer alone would hold every arm at 0, or take a
-few rewards for the truth. With the least noise and bound that are not refuted it is worth its log; where
-nothing is refuted, nothing changes, and rewards of 0 and 1 refute nothing.
+Noise 1 and bound 1 are right for clicks. A gate refuses a log that contradicts them: its promise would be
+broken. An explorer alone would hold every arm at 0, or take a few rewards for the truth; so it takes the
+bound that a stated range allows, and the least noise and bound that its log does not refute. Where rewards
+are 0 and 1 nothing changes.
 """
 
 from __future__ import annotations
@@ -17,27 +18,45 @@ from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence, least_noise, least_scale
 from linoto.core.false_bounds import least_possible
 from linoto.core.features.moments import Moments
+from linoto.core.gates.always import Open
 from linoto.core.offline import Offline
+from linoto.core.one_hot import squared_lengths
 from linoto.core.usual_confidence import FROM_LOG
 from linoto.core.validation import rounded_up
 
 P = TypeVar("P", bound=Any)  # a policy
-ROUNDING = 1e-9  # of sums of squares
-USUAL = Confidence()  # who says nothing has these
+USUAL = Confidence()  # what has its numbers was not said
+ROUNDING = 1e-9  # of a sum of squares
+MOST_FEATURES = 1_000  # beyond, the eigenvalues of a log take seconds
+
+
+def explores_alone(policy: Any) -> bool:
+    """Whether nothing is compared and nothing promised."""
+    return hasattr(policy, "confidence") and isinstance(policy.composed().gate, Open)
 
 
 def with_plausible_confidence(policy: P, actions: Floats, offline: Offline | Moments) -> P:
-    """The same policy where a gate compares, or where its log refutes nothing."""
-    if not FROM_LOG.get() or not getattr(policy, "explores_alone", False):
+    """The same policy where a gate compares, or where more is not known."""
+    if not FROM_LOG.get() or not explores_alone(policy):
         return policy
     confidence: Confidence = policy.composed().assumed
     if confidence.radius == "paper" or confidence.shift > 0:
         return policy
+    found = by_range(confidence)
     if isinstance(offline, Moments):
-        found = by_rounds(confidence, offline)
-    else:
-        found = by_arms(confidence, actions, offline)
+        found = by_rounds(found, offline)
+    elif offline.total:
+        found = by_arms(found, actions, offline)
+    if confidence.bound != USUAL.bound:
+        found = replace(found, bound=confidence.bound)  # somebody said it
     return policy if found == confidence else replace(policy, confidence=found)
+
+
+def by_range(confidence: Confidence) -> Confidence:
+    """An action of length 1 may earn all that is in the range which rewards never leave."""
+    if confidence.noise != "bounded" or confidence.reward_range is None:
+        return confidence
+    return with_bound(confidence, max(map(abs, confidence.reward_range)))
 
 
 def by_arms(confidence: Confidence, actions: Floats, offline: Offline) -> Confidence:
@@ -47,30 +66,33 @@ def by_arms(confidence: Confidence, actions: Floats, offline: Offline) -> Confid
     level = np.log(pulls + 1.0) + 2.0 * log(pulls.size / found.delta)
     half = found.scale * np.sqrt((pulls + 1.0) * level)
     least = (np.abs(offline.reward_sums) - half) / np.maximum(pulls, 1.0)
-    far = np.flatnonzero(least > 0)
-    norms = np.linalg.norm(actions[far].astype(np.float64), axis=1)
-    return with_bound(found, float((least[far] / np.where(norms > 0, norms, inf)).max(initial=0.0)))
+    if least.max() <= 0:
+        return found
+    lengths = np.sqrt(squared_lengths(actions))
+    return with_bound(found, float(np.max(least[lengths > 0] / lengths[lengths > 0], initial=0.0)))
 
 
 def by_rounds(confidence: Confidence, log: Moments) -> Confidence:
-    """By the linear model; what nobody could refute is not looked at, for that takes eigenvalues."""
-    squares = log.reward_squares
-    if not log.count or (squares is not None and squares <= log.count * confidence.scale**2):
+    """By the linear model."""
+    if not log.count or log.d > MOST_FEATURES:
         return confidence
-    around, _ = log.residuals()
-    found = with_noise(confidence, least_scale(around * (1 - ROUNDING), log.count) if around > 0 else 0.0)
+    around = log.residuals()[0] - ROUNDING * (log.reward_squares or 0.0)
+    found = with_noise(confidence, least_scale(around, log.count)) if around > 0 else confidence
     return with_bound(found, least_possible(log.gram, log.reward_vector, found))
 
 
 def with_noise(confidence: Confidence, least: float) -> Confidence:
-    """With at least this noise, unless somebody said another one."""
+    """With at least this noise, unless somebody said another one, and with as long a bound, in its unit.
+
+    A bound that stays behind makes a ridge noise^2 d / bound^2 that holds every arm at 0.
+    """
     if confidence.noise != USUAL.noise or least <= confidence.scale:
         return confidence
-    return replace(confidence, noise=rounded_up(least))
+    return with_bound(replace(confidence, noise=rounded_up(least)), least * USUAL.bound / USUAL.scale)
 
 
 def with_bound(confidence: Confidence, least: float) -> Confidence:
-    """With at least this bound, unless somebody said another one."""
-    if confidence.bound != USUAL.bound or not confidence.bound < least < inf:
+    """With at least this bound."""
+    if not confidence.bound < least < inf:
         return confidence
     return replace(confidence, bound=rounded_up(least))

@@ -64,7 +64,6 @@ def check_discount(discount: float | None, memory: int | None) -> None:
 class BuiltInExplorer(Composed):
     """An explorer of the package. Alone it is a policy too: with a gate that is always open."""
 
-    explores_alone: ClassVar[bool] = True
     confidence: Confidence | None
 
     def __post_init__(self) -> None:

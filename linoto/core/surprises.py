@@ -10,11 +10,11 @@ import warnings
 from math import inf, sqrt
 from typing import Any
 
-import numpy as np
-
 from linoto.core.confidence import Confidence
 from linoto.core.drivers.driver import Driver
 from linoto.core.hints import amount
+from linoto.core.one_hot import squared_lengths
+from linoto.core.plausible import explores_alone
 
 DEVIATIONS = 10.0  # beyond the bound: noise that is assumed rightly gets there once in 10^22 rewards
 LARGE = 10.0  # of a feature; columns of numbers are about 1
@@ -25,7 +25,7 @@ class Surprises:
 
     def __init__(self, policy: object, driver: Driver[Any]) -> None:
         confidence = driver.confidence
-        looks = getattr(policy, "explores_alone", False) and confidence.noise != "bounded"
+        looks = explores_alone(policy) and confidence.noise != "bounded"  # else a range refuses it
         self.far = DEVIATIONS * confidence.scale if looks else inf  # for an action of length 0, at first
         self.driver = driver
 
@@ -44,7 +44,7 @@ class Surprises:
 def longest(driver: Driver[Any]) -> float:
     """The length of the longest action; those that rounds bring may be as long as features of 10 are."""
     actions = getattr(driver, "actions", None)  # that stay the same
-    return LARGE * sqrt(driver.d) if actions is None else float(np.linalg.norm(actions, axis=1).max())
+    return LARGE * sqrt(driver.d) if actions is None else sqrt(squared_lengths(actions).max())
 
 
 def refuting(reward: float, most: float, confidence: Confidence) -> str:

@@ -12,13 +12,12 @@ from linoto.core.arrays import Ints
 from linoto.core.hints import amount, shortened_list
 from linoto.logs.estimates import Estimate
 from linoto.logs.rows import Rows
-from linoto.logs.wrong_propensities import find_miscalibrated, find_unbalanced, offers_of, propensities_of
+from linoto.logs.wrong_propensities import find_excess
 
 FAR = 3.0  # standard errors of the mean weight: beyond it people are told, beyond five nothing is enough
 BY_WEIGHTS = ("ips", "snips", "dr")  # replay has no weights of its own
 CENTRED = ("snips", "dr")  # what weights miss on average moves ips alone
 ROUNDING = 1e-9  # of the mean weight
-BELIEVE = "believe no estimate by them"
 FALSE_ALARM = 0.001  # of a test of the rows themselves: people read each of its sentences
 LEAST_LEVEL = 0.9  # intervals of a lower level miss each other by chance
 
@@ -27,30 +26,24 @@ def doubts_of(estimates: Sequence[Estimate], rows: Rows) -> tuple[str, ...]:
     """What speaks against the propensities of rows and estimates by them, one sentence each."""
     by_metric = {found.metric: [e for e in estimates if e.metric == found.metric] for found in estimates}
     return (
-        *wrong_shares(rows),
-        *unbalanced(rows),
+        *too_often(rows),
         *(text for metric, found in by_metric.items() for text in far_weights(found, metric)),
         *(text for metric, found in by_metric.items() for text in far_apart(found, metric)),
     )
 
 
-def wrong_shares(rows: Rows) -> list[str]:
-    """That arms were played more often than their propensities allow, or less often."""
-    if rows.propensities is None:
-        return []
-    wrong = find_miscalibrated(propensities_of(rows), offers_of(rows), FALSE_ALARM)
-    if not wrong.size:
-        return []
-    return [f"propensities do not fit how often these were played: {named(wrong, rows)}; {BELIEVE}"]
-
-
-def unbalanced(rows: Rows) -> list[str]:
-    """That arms were played in other contexts than their propensities allow."""
+def too_often(rows: Rows) -> list[str]:
+    """That arms were played more often than their propensities allow."""
     return [
-        f"propensities do not fit the {field!r} of rows with {named(arms, rows)}: these were played by what "
-        f"propensities do not know; {BELIEVE}"
-        for field, arms in find_unbalanced(rows, FALSE_ALARM)
+        f"these were played more often than their propensities allow{with_some(field)}: {named(arms, rows)}; "
+        "believe no estimate by them"
+        for field, arms in find_excess(rows, FALSE_ALARM)
     ]
+
+
+def with_some(field: str) -> str:
+    """In which rows."""
+    return f" in rows with some values of {field!r}" if field else ""
 
 
 def named(arms: Ints, rows: Rows) -> str:

@@ -1,4 +1,4 @@
-"""Are propensities those by which arms were played? By how often each arm was, and in which contexts.
+"""Were arms played more often than propensities allow, in all rows or in those with something in common?
 
 docs/evaluation.md has the mathematics.
 """
@@ -13,86 +13,44 @@ import numpy.typing as npt
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.logs.many_tests import TEST_LEVEL, holm
 from linoto.logs.rows import Rows
-from linoto.logs.sums import Propensities
 
 LARGEST_TERM = 0.02  # of a sum's variance: beyond it one row may decide, and the sum is hardly normal
 LEAST_ROWS = 4 / LARGEST_TERM  # with a value: fewer never tell, w^2 / (w - 1) being 4 at the least
 
 
-def find_miscalibrated(propensities: Propensities, rows: int | Ints, level: float = TEST_LEVEL) -> Ints:
-    """Arms whose propensities cannot be right: 1 / propensity must average 1 for each arm.
+class Excess(NamedTuple):
+    """Arms that were played more often than propensities allow."""
 
-    `rows` is of how many: of all of them, or (k,) of those where each arm could be played.
-
-    A sum that is too large is held against a binomial count, exact where an arm's propensity never changes
-    (else, that of the constant propensity with the same sums of 1 / p and 1 / p^2). One that is too small may
-    only lack a pull as unlikely as any in the log, and is held against one of that propensity: no mix of
-    larger ones has a wider spread.
-    """
-    from scipy.special import betainc, betaincc  # type: ignore[import-untyped]
-
-    pulled = propensities.inverse > 0
-    rows = np.broadcast_to(rows, pulled.shape)[pulled]
-    inverse, squares = propensities.inverse[pulled], propensities.inverse_squares[pulled]
-    many, chance = np.minimum(inverse**2 / squares, rows), np.minimum(inverse / squares, 1.0)
-    at_least = betainc(many, rows - many + 1, chance)
-    few = inverse * propensities.low
-    at_most = np.where(few < rows, betaincc(few + 1, np.maximum(rows - few, 1e-9), propensities.low), 1.0)
-    p = holm(np.minimum(2 * np.minimum(at_least, at_most), 1.0))
-    return np.asarray(np.flatnonzero(pulled)[p < level])
-
-
-def propensities_of(rows: Rows) -> Propensities:
-    """What rows say of their propensities, arm for arm."""
-    stated = np.asarray(rows.propensities)
-    return Propensities(
-        low=float(stated.min()),
-        high=float(stated.max()),
-        inverse=summed(1 / stated, rows),
-        inverse_squares=summed(1 / stated**2, rows),
-    )
-
-
-def summed(values: Floats, rows: Rows) -> Floats:
-    """(k,) over the rows that played each arm."""
-    return np.asarray(np.bincount(rows.arms, values, minlength=rows.k), np.float64)
-
-
-def offers_of(rows: Rows) -> int | Ints:
-    """In how many rows an arm could be played."""
-    return len(rows) if rows.candidates is None else rows.candidates.sum(axis=0)
-
-
-class Unbalanced(NamedTuple):
-    """Arms that were played in other contexts than propensities say."""
-
-    field: str  # of the context
+    field: str  # of the context, with some values of which they were; "": in all rows
     arms: Ints
 
 
-def find_unbalanced(rows: Rows, level: float = TEST_LEVEL) -> list[Unbalanced]:
-    """Fields of the context that the rows of an arm do not have as all rows do, weighted by 1 / propensity.
+def find_excess(rows: Rows, level: float = TEST_LEVEL) -> list[Excess]:
+    """Where arms were played more often than their propensities allow, if chance does not explain it.
 
-    With f_i what a row has of a field, less its mean: where propensities are right, 1[a_i = a] / p_i - 1 has
-    mean 0 in each row where a could be played, so its sum with f_i has mean 0 as well, and a variance which
-    sum 1[a_i = a] (1 / p_i) (1 / p_i - 1) f_i^2 estimates without bias. Numbers count by their rank, so that
-    a tail decides nothing; a text is one f for each of its values.
+    For any weights g_i >= 0 of rows, sum 1[a_i = a] g_i / p_i is at most sum g_i on average: as much as the
+    rows where a could be played make up. So a sum that is too large refutes propensities, and one that is too
+    small need not. Its variance is what sum 1[a_i = a] (1 / p_i) (1 / p_i - 1) g_i^2 estimates without bias.
+    Numbers weigh rows by their rank, from below and from above, so that a tail decides nothing; texts by each
+    of their values.
     """
-    from scipy.special import ndtr
+    from scipy.special import ndtr  # type: ignore[import-untyped]
 
     if rows.propensities is None:
         return []
-    given = Weighed.of(rows)
-    off = {field: given.off(np.asarray(values)) for field, values in rows.context.items()}
-    z = [np.abs(found[np.isfinite(found)]) for found in off.values()]
-    p = np.split(holm(2 * ndtr(-np.concatenate([*z, np.zeros(0)]))), np.cumsum([each.size for each in z]))
-    found = []
-    for (field, deviations), those in zip(off.items(), p, strict=False):
-        wrong = np.full(deviations.shape, 1.0)
-        wrong[np.isfinite(deviations)] = those
-        if (arms := np.flatnonzero((wrong < level).any(axis=0))).size:
-            found.append(Unbalanced(field, arms))
-    return found
+    weighed, none = Weighed.of(rows), np.zeros(len(rows), np.int64)
+    found = {"": weighed.of_values(none, np.array([len(rows)]))}
+    found |= {field: weighed.of_field(np.asarray(values)) for field, values in rows.context.items()}
+    told = {field: z[np.isfinite(z)] for field, z in found.items()}
+    adjusted = holm(ndtr(-np.concatenate(list(told.values()))))
+    parts = np.split(adjusted, np.cumsum([z.size for z in told.values()]))
+    excess = []
+    for (field, z), those in zip(found.items(), parts, strict=False):
+        p = np.ones(z.shape)
+        p[np.isfinite(z)] = those
+        if (arms := np.flatnonzero((p < level).any(axis=0))).size:
+            excess.append(Excess(field, arms))
+    return excess
 
 
 class Weighed(NamedTuple):
@@ -108,67 +66,67 @@ class Weighed(NamedTuple):
     def of(cls, rows: Rows) -> Weighed:
         """Those of a log."""
         weights = 1 / np.asarray(rows.propensities)
-        usual = summed(weights**2, rows) / np.maximum(np.bincount(rows.arms, minlength=rows.k), 1)
+        pulls = np.maximum(np.bincount(rows.arms, minlength=rows.k), 1)
+        usual = np.bincount(rows.arms, weights**2, minlength=rows.k) / pulls
         return cls(rows.arms, weights, weights * (weights - 1), usual, rows.candidates)
 
-    def off(self, values: npt.NDArray[Any]) -> Floats:
-        """(m, k) how many deviations the sum of each of a field's m features is off for each arm.
+    def of_field(self, values: npt.NDArray[Any]) -> Floats:
+        """(m, k) by how many deviations each of a field's m sums is too large for each arm.
 
         NaN where it does not tell: where one row makes up much of the variance, or one more would. Of a value
         that an arm was hardly played in, too little is known for that.
         """
         if values.ndim != 1:
             return np.zeros((0, self.usual.size))  # vectors
-        texts = values.dtype.kind not in "biufM"
-        values = values.astype(str) if texts else values
-        _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
-        return self.of_values(codes, counts) if texts else self.of_ranks(codes, counts)
+        if values.dtype.kind in "biufM":
+            _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
+            return self.of_ranks((np.cumsum(counts) - counts / 2)[codes] / codes.size)
+        known: dict[str, int] = {}
+        codes = np.array([known.setdefault(str(value), len(known)) for value in values.tolist()])
+        return self.of_values(codes, np.bincount(codes))
 
-    def of_ranks(self, codes: Ints, counts: Ints) -> Floats:
-        """Of numbers, where equal ones have one rank."""
-        ranks = (np.cumsum(counts) - counts / 2)[codes]
-        feature = ranks - ranks.mean()
-        sums, squares = self.summed(self.weights * feature), self.summed(self.squares * feature**2)
-        expected = 0.0 if self.offered is None else feature @ self.offered
-        largest = self.largest((self.weights * feature) ** 2, np.zeros_like(codes), 1)[0]
-        return self.deviations(
-            sums - expected, squares, np.maximum(largest, self.usual * (feature**2).max())
-        )[None]
+    def of_ranks(self, ranks: Floats) -> Floats:
+        """Of numbers by their rank between 0 and 1, from below and from above."""
+        return np.stack([self.too_large(each) for each in (ranks, 1 - ranks)])
+
+    def too_large(self, share: Floats) -> Floats:
+        """(k,) of rows that weigh so much each."""
+        expected = float(share.sum()) if self.offered is None else share @ self.offered
+        places = np.zeros(share.size, np.int64)
+        sums = self.crossed(self.weights * share, places, 1)[0]
+        largest = self.largest((self.weights * share) ** 2, places, 1)[0]
+        variance = self.crossed(self.squares * share**2, places, 1)[0]
+        return deviations(sums - expected, variance, np.maximum(largest, self.usual))
 
     def of_values(self, codes: Ints, counts: Ints) -> Floats:
-        """Of whether a row has each of the values that are common enough to tell."""
+        """Of the rows with each of the values that are common enough to tell."""
         common = np.flatnonzero(counts >= LEAST_ROWS)
+        if not common.size:
+            return np.zeros((0, self.usual.size))
         place = np.full(counts.size, common.size)  # of all others
         place[common] = np.arange(common.size)
         places, size = place[codes], common.size + 1
-        shares = counts[common, None] / codes.size
-        sums, squares = (self.crossed(each, places, size) for each in (self.weights, self.squares))
-        off = sums[:-1] - shares * sums.sum(axis=0)
+        expected = counts[common, None].astype(np.float64)
         if self.offered is not None:
-            could = np.stack([self.offered[places == each].sum(axis=0) for each in range(size)])
-            off -= could[:-1] - shares * could.sum(axis=0)
-        variance = (1 - shares) ** 2 * squares[:-1] + shares**2 * (squares.sum(axis=0) - squares[:-1])
-        heaviest = self.largest(self.weights**2, places, size)
-        inside, outside = np.maximum(heaviest[:-1], self.usual), heaviest.max(axis=0)
-        return self.deviations(off, variance, np.maximum((1 - shares) ** 2 * inside, shares**2 * outside))
-
-    def summed(self, values: Floats) -> Floats:
-        """(k,) over the rows of each arm."""
-        return np.asarray(np.bincount(self.arms, values, minlength=self.usual.size), np.float64)
+            expected = np.array([self.offered[places == each].sum(axis=0) for each in range(common.size)])
+        sums, variance = (self.crossed(each, places, size)[:-1] for each in (self.weights, self.squares))
+        largest = self.largest(self.weights**2, places, size)[:-1]
+        return deviations(sums - expected, variance, np.maximum(largest, self.usual))
 
     def crossed(self, values: Floats, places: Ints, size: int) -> Floats:
-        """(size, k) the same by another number of the rows too."""
+        """(size, k) sums over the rows of each place and arm."""
         k = self.usual.size
         found = np.bincount(places * k + self.arms, values, minlength=size * k)
         return np.asarray(found, np.float64).reshape(size, k)
 
-    def largest(self, squares: Floats, places: Ints, size: int) -> Floats:
+    def largest(self, values: Floats, places: Ints, size: int) -> Floats:
         """(size, k) the largest of them, where `crossed` adds them up."""
         found = np.zeros((size, self.usual.size))
-        np.maximum.at(found, (places, self.arms), squares)
+        np.maximum.at(found, (places, self.arms), values)
         return found
 
-    def deviations(self, off: Floats, variance: Floats, largest: Floats) -> Floats:
-        """Of sums with these variances, whose terms are up to so large, squared."""
-        tells = (variance > 0) & (largest <= LARGEST_TERM * variance)
-        return np.where(tells, off / np.sqrt(np.where(tells, variance, 1.0)), np.nan)
+
+def deviations(excess: Floats, variance: Floats, largest: Floats) -> Floats:
+    """By how many deviations sums are too large; NaN: a squared term, up to `largest`, may decide that."""
+    tells = (variance > 0) & (largest <= LARGEST_TERM * variance)
+    return np.where(tells, excess / np.sqrt(np.where(tells, variance, 1.0)), np.nan)

@@ -12,10 +12,10 @@ from helpers.selection import sizes
 
 from linoto.audit.fit import lack_of_fit
 from linoto.audit.noise import arm_intervals, estimate_noise
+from linoto.audit.propensities import find_miscalibrated
 from linoto.core.confidence import Confidence
 from linoto.core.offline import Offline
 from linoto.logs.sums import Propensities
-from linoto.logs.wrong_propensities import find_miscalibrated
 
 
 @pytest.mark.parametrize("worlds", sizes(400, 2000))

@@ -60,9 +60,68 @@ def test_what_no_reward_refutes_stays() -> None:
     for policy in EXPLORERS:
         for log in (clicks, Offline.empty(2)):
             assert policy.start(one_hot(2), log).policy == policy
-        for noise, bound in ((700.0, 3000.0), (2.0, 3.0)):  # said, so it stays, however wrong
+        for noise, bound in ((700.0, 3000.0), (2.0, 3.0)):  # said, so it stays, however wrong; 1 is not
             said = type(policy)(confidence=Confidence(noise=noise, bound=bound))
             assert said.start(one_hot(5), log_of(4000)).policy == said
+
+
+def test_an_open_gate_is_no_gate() -> None:
+    explorer = linoto.LinUCB()
+    alone, gated = (
+        explorer.start(one_hot(5), log_of(400)),
+        linoto.Gated(explorer=explorer, gate=linoto.Open()),
+    )
+    assert gated.start(one_hot(5), log_of(400)).driver.confidence == alone.driver.confidence
+    assert alone.driver.confidence.noise > 400
+
+
+def test_the_certificate_before_the_start_is_that_of_the_agent() -> None:
+    for policy in EXPLORERS:
+        agent = policy.start(one_hot(5), log_of(400))
+        assert policy.certificate(one_hot(5), log_of(400)) == agent.certificate
+
+
+def test_every_epoch_of_a_doubled_policy_assumes_what_was_said() -> None:
+    agent: Any = linoto.Doubling(policy=linoto.LinUCB()).start(one_hot(5), log_of(400), rng=0)
+    for _ in range(10):
+        assert agent.inner.driver.confidence == Confidence()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            agent.update(agent.decide(), 900.0)
+    assert agent.epoch > 0
+
+
+def test_a_million_arms_take_no_matrix() -> None:
+    """One-hot arms are never written down: that would be 7 TiB."""
+    k = 1_000_000
+    pulls = np.full(k, 9)
+    log = Offline(
+        pulls=pulls, reward_sums=9 * np.linspace(800.0, 900.0, k), reward_squares=9 * np.full(k, 1e6)
+    )
+    agent = linoto.Greedy().start(one_hot(k), log)
+    assumed = agent.driver.confidence
+    assert 500 < assumed.noise <= assumed.bound, "else the ridge holds every arm at 0"
+    with pytest.warns(UserWarning, match="a reward of 1e\\+06 contradicts|a reward of 1,000,000 contradicts"):
+        agent.update(agent.decide(), 1e6)
+
+
+def test_a_large_level_is_no_noise() -> None:
+    """Rewards near 1e8 that differ by less than 1: rounding is not what they scatter by."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([np.ones(2000), rng.normal(size=2000)])
+    assumed = (
+        linoto.LinTS().start(Moments.from_rows(rows, 1e8 + rng.uniform(-0.5, 0.5, 2000))).driver.confidence
+    )
+    assert assumed.noise == 1.0 and assumed.bound > 1e7
+
+
+def test_small_features_need_a_long_parameter_with_contexts_and_without() -> None:
+    """A hundredth of a feature that earns .5: a parameter of 50."""
+    rng = np.random.default_rng(0)
+    rewards = (rng.random(20_000) < 0.5).astype(float)
+    rounds = linoto.LinTS().start(Moments.from_rows(np.full((20_000, 1), 0.01), rewards)).driver.confidence
+    fixed = linoto.LinTS().start([[0.01]], Offline.from_rows(np.zeros(20_000, int), rewards, k=1))
+    assert 20 < rounds.bound < 50 and 20 < fixed.driver.confidence.bound < 50
 
 
 def test_a_gate_refuses_what_an_explorer_alone_corrects() -> None:
@@ -89,6 +148,18 @@ def test_with_contexts_too(policy: Any) -> None:
 
 
 # -- without a log
+
+
+def test_a_range_says_how_much_an_arm_may_earn() -> None:
+    ranged = linoto.LinUCB(confidence=Confidence(noise="bounded", reward_range=(0.0, 1231.0)))
+    agent = ranged.start(one_hot(3), Offline.empty(3))
+    assert agent.driver.confidence.bound == 1240.0
+    for _ in range(90):
+        decision = agent.decide()
+        agent.update(decision, (314.0, 1200.0, 800.0)[decision.arm])
+    assert agent.means.argmax() == 1 and agent.means[1] > 1000
+    clicks = linoto.LinUCB(confidence=Confidence(noise="bounded", reward_range=(0.0, 1.0)))
+    assert clicks.start(one_hot(3), Offline.empty(3)).policy == clicks
 
 
 @pytest.mark.parametrize("contexts", [False, True], ids=["arms", "contexts"])
@@ -119,10 +190,9 @@ def test_the_first_reward_that_cannot_be_is_told_once(contexts: bool, door: str)
 
 
 def test_a_reward_that_may_be_is_not_told() -> None:
-    """Nor one that a gate or a range is there for: these refuse it."""
     for policy in (
         linoto.LinTS(confidence=Confidence(noise=500.0, bound=2000.0)),
-        linoto.Gated(gate=linoto.Open()),
+        linoto.LinTS(confidence=Confidence(noise="bounded", reward_range=(0.0, 2000.0))),
     ):
         agent = policy.start(one_hot(2), Offline.empty(2))
         with warnings.catch_warnings():
