@@ -178,10 +178,11 @@ class Composed:
         features: Features | None = None,
     ) -> Certificate:
         """What is guaranteed before the first round; what is known is said as to `start`."""
-        if is_log(actions):
-            return self.certificate(**of_log(actions))
+        given: dict[str, Any] = {"actions": actions, "offline": offline, "d": d, "features": features}
+        given = of_log(actions) if is_log(actions) else given
         policy = self
         if explores_alone(self):
-            policy = with_plausible_confidence(self, *stated_log(actions, offline, d=d, features=features))
+            known = {name: given.get(name) for name in ("actions", "offline", "d", "features")}
+            policy = with_plausible_confidence(self, *stated_log(**known))
         with only_looking():
-            return policy.driver_for(actions, offline, d=d, features=features).certified()
+            return policy.driver_for(**({"offline": None} | given)).certified()

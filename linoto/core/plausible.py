@@ -30,9 +30,10 @@ ROUNDING = 1e-9  # of a sum of squares
 MOST_FEATURES = 1_000  # beyond, the eigenvalues of a log take seconds
 
 
-def explores_alone(policy: Any) -> bool:
+def explores_alone(policy: object) -> bool:
     """Whether nothing is compared and nothing promised."""
-    return hasattr(policy, "confidence") and isinstance(policy.composed().gate, Open)
+    composed = getattr(policy, "composed", None) if hasattr(policy, "confidence") else None
+    return composed is not None and isinstance(composed().gate, Open)
 
 
 def with_plausible_confidence(policy: P, actions: Floats, offline: Offline | Moments) -> P:

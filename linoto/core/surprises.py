@@ -1,7 +1,8 @@
 """Says once that a reward is not what an explorer assumes, where no gate or log would have said so.
 
 Without a log nothing tells the unit of rewards before they come. Where they are hundreds and noise 1, an
-explorer takes the first of them for the truth, and may keep to the worst arm for good.
+explorer takes the first of them for the truth, and may keep to the worst arm for good. A range refuses what
+is outside of it; a loop of the service has what its spec says, and nobody reads what its server warns of.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from linoto.core.drivers.driver import Driver
 from linoto.core.hints import amount
 from linoto.core.one_hot import squared_lengths
 from linoto.core.plausible import explores_alone
+from linoto.core.usual_confidence import FROM_LOG
 
 DEVIATIONS = 10.0  # beyond the bound: noise that is assumed rightly gets there once in 10^22 rewards
 LARGE = 10.0  # of a feature; columns of numbers are about 1
@@ -25,7 +27,7 @@ class Surprises:
 
     def __init__(self, policy: object, driver: Driver[Any]) -> None:
         confidence = driver.confidence
-        looks = explores_alone(policy) and confidence.noise != "bounded"  # else a range refuses it
+        looks = FROM_LOG.get() and explores_alone(policy) and confidence.noise != "bounded"
         self.far = DEVIATIONS * confidence.scale if looks else inf  # for an action of length 0, at first
         self.driver = driver
 

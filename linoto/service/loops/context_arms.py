@@ -68,7 +68,7 @@ class ContextArms(LoopArms):
         return agent
 
     def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent:
-        with ridge_of_reward(spec.version > 6):
+        with ridge_of_reward(spec.version > 6), confidence_from_log(False):
             agent: LoopAgent = restore(snapshot, features=self.recipe)
         return agent
 

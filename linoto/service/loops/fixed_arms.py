@@ -77,7 +77,7 @@ class FixedArms(LoopArms):
         return agent
 
     def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent | None:
-        with ridge_of_reward(spec.version > 6):
+        with ridge_of_reward(spec.version > 6), confidence_from_log(False):
             agent: LoopAgent = resume(snapshot, features(spec))
         names = self.recipe.items
         k, came = len(names), sum(len(change.added) for change in agent.changes)
