@@ -168,6 +168,12 @@ def why_no_fit(rows: Rows | None) -> str:
     return f"cannot tell: {many} may have any means in this model"
 
 
+def are_free(rows: Rows) -> bool:
+    """Whether rows with other features may have any other mean in this model: it leaves nothing to test."""
+    kinds = kinds_of(rows)
+    return kinds is not None and kinds[1].total == len(rows) and lack_of_fit(*kinds) is None
+
+
 def kinds_of(rows: Rows) -> tuple[Floats, Offline] | None:
     """The features of the kinds of rows that are looked at, and a log of them; None: fewer than two.
 

@@ -33,6 +33,7 @@ from linoto.audit.fit import (
     LackOfFit,
     Linearity,
     LinearityOfContexts,
+    are_free,
     fit_of_rows,
     lack_of_fit,
     why_no_fit,
@@ -227,7 +228,9 @@ class MeansOfContexts(MeansOfArms):
     def vouched(self) -> bool:
         """Whether nothing speaks against it that features say what contexts have to do with rewards."""
         fit = self.fit_of_chosen
-        return fit is not None and fit.cautious_p >= DOUBTFUL
+        if fit is None:
+            return self.rows is not None and are_free(self.rows)
+        return fit.cautious_p >= DOUBTFUL
 
     def coverage(self, *, ridge: float, rounds: int) -> Coverage:
         found = find_context_coverage(self.log.recipe, self.log.moments, ridge=ridge)

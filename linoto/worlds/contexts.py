@@ -123,10 +123,15 @@ class ContextualBandit:
         """The number of features."""
         raise TypeError(f"{type(self).__name__} must say how many features there are")
 
+    @property
+    def begins_with(self) -> dict[str, Any]:
+        """What a policy is told of the rounds, as words of `start`."""
+        return {"d": self.d}
+
     def certificate(self, policy: PolicyWithPromise, offline: Any) -> Certificate:
         """What a policy promises here before its first round."""
         starting: Any = policy
-        found: Certificate = starting.certificate(offline=offline, d=self.d)
+        found: Certificate = starting.certificate(offline=offline, **self.begins_with)
         return found
 
     def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:
@@ -245,11 +250,17 @@ class PooledRounds(ContextualBandit):
 
     pool: GivenRounds
     chances: Floats  # (contexts,) how likely each is
+    features: Any = None  # what made the arms of contexts: a policy starts with it, as its loop will
 
     @property
     def d(self) -> int:
         """The number of features."""
         return int(self.pool.actions.shape[1])
+
+    @property
+    def begins_with(self) -> dict[str, Any]:
+        """What a policy is told of the rounds, as words of `start`."""
+        return super().begins_with if self.features is None else {"features": self.features}
 
     def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:
         """Draw n rounds."""
@@ -271,6 +282,11 @@ class ChangingRounds(ContextualBandit):
     def d(self) -> int:
         """The number of features."""
         return self.before.d
+
+    @property
+    def begins_with(self) -> dict[str, Any]:
+        """What a policy is told of the rounds, as words of `start`."""
+        return self.before.begins_with
 
     def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:
         """Draw n rounds."""

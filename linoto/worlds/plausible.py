@@ -291,7 +291,7 @@ class LogOfRounds:
     def certificate(self, policy: ComposedPolicy) -> Certificate:
         """What the policy promises."""
         starting: Any = policy
-        found: Certificate = starting.certificate(offline=self.log, d=self.recipe.d)
+        found: Certificate = starting.certificate(offline=self.log, features=self.recipe)
         return found
 
     def prospects(self, world: Any, horizon: int) -> tuple[int, float]:
@@ -334,7 +334,8 @@ class LogOfRounds:
         if logged_arms == "best":
             means = rounds.capped(means)
         pool = GivenRounds(rounds.ends, rounds.actions, rounds.weights, means)
-        parts: dict[str, Any] = {"pool": pool, "chances": np.full(rounds.ends.size, 1 / rounds.ends.size)}
+        chances = np.full(rounds.ends.size, 1 / rounds.ends.size)
+        parts: dict[str, Any] = {"pool": pool, "chances": chances, "features": self.recipe}
         if law.shares is None:
             return PooledRounds(**parts, noise=law.noise)
         parts["reward_range"] = law.range

@@ -215,7 +215,7 @@ def start_in_contexts(
     if not starts_without_arms(policy):
         raise ValueError(f"policy must start without arms where rounds bring them, got {policy!r}")
     log = as_moments(offline, bandit.d)
-    return cast("PolicyForRounds", policy).start(offline=log, d=bandit.d, rng=own)
+    return cast("PolicyForRounds", policy).start(offline=log, rng=own, **bandit.begins_with)
 
 
 def in_contexts(

@@ -161,10 +161,13 @@ def test_many_arms_share_what_their_noise_may_be() -> None:
 
 @pytest.mark.parametrize("late", [0.001, 0.004])
 def test_many_arms_of_few_clicks_are_tested_together_where_shares_changed(late: float) -> None:
-    """No arm has five clicks, and all have 100 in the mean: they are tested, as where shares stayed."""
+    """An arm with one click tells nothing: all together they do, as where shares stayed.
+
+    Whatever choosing may have made of so many arms is taken off: that takes 80,000 rows of each half.
+    """
     rng, k = np.random.default_rng(3), 300
     shares = 1 + 0.5 * rng.choice([-1.0, 1.0], k)
-    arms = rng.integers(0, k, 20_000), rng.choice(k, 20_000, p=shares / shares.sum())
+    arms = rng.integers(0, k, 80_000), rng.choice(k, 80_000, p=shares / shares.sum())
     halves = [
         Offline.from_rows(part, (rng.random(part.size) < chance).astype(float), k=k)
         for part, chance in zip(arms, (0.004, late), strict=True)

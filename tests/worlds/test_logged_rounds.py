@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -175,6 +176,20 @@ def test_a_log_with_contexts_is_previewed_by_the_same_function() -> None:
     assert "from the rows of the log" in one.rounds_from and one.covers_both
     assert "by the sums of the log" in shown(rows=None, grid=[5.0]).rounds_from
     assert one.earned == pytest.approx(150 * logged()[0].moments.reference)
+
+
+def test_worlds_are_played_by_what_a_loop_of_the_recipe_would_play() -> None:
+    """Optimism counts the features that one action can have, where the recipe says which are other items'."""
+    explorer, gate = linoto.LinUCB(), linoto.Control(budget=40.0)
+    as_it_comes = linoto.Gated(explorer=explorer, gate=gate, confidence=CLICKS)
+    ridge = CLICKS.ridge_for(RECIPE.d - RECIPE.own_width * (len(RECIPE.items) - 1))
+    of_one_action = replace(as_it_comes, confidence=replace(CLICKS, radius="own", ridge=ridge))
+    of_all_items = replace(as_it_comes, confidence=replace(CLICKS, ridge=ridge))
+    one, same, other = (
+        shown(policy=policy, grid=[40.0]).points[0] for policy in (as_it_comes, of_one_action, of_all_items)
+    )
+    np.testing.assert_array_equal(one.final_loss, same.final_loss)
+    assert (one.final_loss != other.final_loss).any()
 
 
 def test_the_best_of_every_round_is_said_to_need_more_than_features() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,13 +41,16 @@ RECIPE = Recipe(
     crosses=(("item", "age"), ("country", "item")),
 )
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
+RIDGE = 4.0  # said, so that the radius counts all features: that of an item's own needs a border
 POLICIES: dict[str, Any] = {
-    "ucb": LinUCB(scale=0.5),
+    "ucb": LinUCB(scale=0.5, confidence=Confidence(ridge=RIDGE)),
     "greedy": Greedy(),
-    "control": Gated(explorer=LinUCB(scale=0.3), gate=Control(budget=20), confidence=CLICKS),
+    "control": Gated(
+        explorer=LinUCB(scale=0.3), gate=Control(budget=20), confidence=replace(CLICKS, ridge=RIDGE)
+    ),
     "model": Gated(explorer=LinUCB(), gate=Tolerance(budget=5.0, evidence="model"), confidence=CLICKS),
-    "forgetting": LinUCB(scale=0.5, memory=40),
-    "fading": LinUCB(scale=0.5, discount=0.98),
+    "forgetting": LinUCB(scale=0.5, memory=40, confidence=Confidence(ridge=RIDGE)),
+    "fading": LinUCB(scale=0.5, discount=0.98, confidence=Confidence(ridge=RIDGE)),
 }
 
 
