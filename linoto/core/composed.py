@@ -24,7 +24,7 @@ from linoto.core.item_changes import learnt_policy
 from linoto.core.offline import Offline, as_offline
 from linoto.core.parameters import why_no_rounds
 from linoto.core.plain_python import only_looking
-from linoto.core.plausible import explores_alone, with_plausible_confidence
+from linoto.core.plausible import with_plausible_confidence
 from linoto.core.protocols import Composition, Log, is_log, of_log
 from linoto.core.validation import as_features, as_names, generator_for
 
@@ -95,9 +95,8 @@ class Composed:
         """
         if is_log(actions):
             return self.start(**of_log(actions), rng=rng)
-        policy, log = self, actions if isinstance(actions, Moments) else offline
-        if explores_alone(self):
-            policy = with_plausible_confidence(self, *stated_log(actions, offline, d=d, features=features))
+        log = actions if isinstance(actions, Moments) else offline
+        policy = with_plausible_confidence(self, lambda: stated_log(actions, offline, d=d, features=features))
         if isinstance(log, Moments) or (actions is None and log is None):
             policy = policy.suited_to(as_moments(log, dimension(d, features)), features)
         driver = policy.driver_for(actions, offline, rng, names, d=d, features=features)
@@ -179,10 +178,8 @@ class Composed:
     ) -> Certificate:
         """What is guaranteed before the first round; what is known is said as to `start`."""
         given: dict[str, Any] = {"actions": actions, "offline": offline, "d": d, "features": features}
-        given = of_log(actions) if is_log(actions) else given
-        policy = self
-        if explores_alone(self):
-            known = {name: given.get(name) for name in ("actions", "offline", "d", "features")}
-            policy = with_plausible_confidence(self, *stated_log(**known))
+        known = of_log(actions) if is_log(actions) else given
+        told = {name: known.get(name) for name in given}
+        policy = with_plausible_confidence(self, lambda: stated_log(**told))
         with only_looking():
-            return policy.driver_for(**({"offline": None} | given)).certified()
+            return policy.driver_for(**told, names=known.get("names")).certified()

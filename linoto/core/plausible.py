@@ -8,6 +8,7 @@ are 0 and 1 nothing changes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf, log
 from typing import Any, TypeVar
@@ -36,10 +37,11 @@ def explores_alone(policy: object) -> bool:
     return composed is not None and isinstance(composed().gate, Open)
 
 
-def with_plausible_confidence(policy: P, actions: Floats, offline: Offline | Moments) -> P:
-    """The same policy where a gate compares, or where more is not known."""
+def with_plausible_confidence(policy: P, known: Callable[[], tuple[Floats, Offline | Moments]]) -> P:
+    """The same policy where a gate compares, or where no more is `known`: arms that stay, and their log."""
     if not FROM_LOG.get() or not explores_alone(policy):
         return policy
+    actions, offline = known()
     confidence: Confidence = policy.composed().assumed
     if confidence.radius == "paper" or confidence.shift > 0:
         return policy

@@ -485,7 +485,7 @@ class ServerConnection:
             made += "" if self.has_table("features") else own_sql.FEATURES  # its owner alone may alter it
             self._session().execute(f"BEGIN;{made}{own_sql.SERVERS};COMMIT;".encode())
             if new:
-                logger.info("new database", extra={"db": str(self.address)})  # whoever mistyped reads it
+                logger.info("new database", extra={"db": str(self.address)})
         finally:
             if not self._raw.closed:
                 self._raw.rollback()  # else what went wrong is hidden by what comes after it

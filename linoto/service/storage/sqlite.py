@@ -186,7 +186,7 @@ def prepare(connection: FileConnection, path: Path, *, older: bool = False) -> N
         if schema.is_empty(connection) and (application, version) == (0, 0):
             set_durable(connection)
             schema.create(connection)
-            logger.info("new database", extra={"db": str(path)})  # whoever mistyped reads it
+            logger.info("new database", extra={"db": str(path)})
             application, version = schema.versions(connection)
         elif application == schema.APPLICATION:
             set_durable(connection)
