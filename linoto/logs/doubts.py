@@ -23,7 +23,14 @@ LEAST_LEVEL = 0.9  # intervals of a lower level miss each other by chance
 
 
 def doubts_of(estimates: Sequence[Estimate], rows: Rows) -> tuple[str, ...]:
-    """What speaks against the propensities of rows and estimates by them, one sentence each."""
+    """What speaks against the propensities of rows and estimates by them, one sentence each.
+
+    >>> from linoto import Rows, evaluate
+    >>> rows = Rows(arms=[0] * 300 + [1] * 100, rewards=[1.0, 0.0] * 200, k=2, propensities="uniform")
+    >>> for text in doubts_of(evaluate(rows, 1), rows):
+    ...     print(text)
+    these were played more often than their propensities allow: 0; believe no estimate by them
+    """
     by_metric = {found.metric: [e for e in estimates if e.metric == found.metric] for found in estimates}
     return (
         *too_often(rows),

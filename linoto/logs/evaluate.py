@@ -285,6 +285,8 @@ def evaluate(
 
     With contexts, a policy or an agent that plays what is done today needs that said as `practice`, weights
     of arms by name: rows say how likely what they played was, and not what would be played in their place.
+
+    All rest on the propensities of rows: `linoto.logs.doubts.doubts_of` says what speaks against those.
     """
     if not isinstance(rows, Rows):
         raise ValueError(f"rows must be a linoto.Rows, as read_rows returns, got {type(rows).__name__}")
