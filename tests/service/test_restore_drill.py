@@ -23,7 +23,7 @@ from linoto.client import Client, ServiceError
 from linoto.service.loops.restores import note_of, restored_event, restores_of
 from linoto.service.loops.rooms import room_now
 from linoto.service.loops.spec import LogStatistics
-from linoto.service.loops.views import certificate, loop_view
+from linoto.service.loops.views import certificate, history, loop_view
 from linoto.service.maintenance import backup, check, restore
 from linoto.service.server import Service
 from linoto.service.storage import expected, tokens
@@ -159,6 +159,7 @@ def test_what_the_lost_decisions_may_have_cost_is_not_spent_again(tmp_path: Path
         change(service, mode="live")
         loop = service.loops.get("loop")
         assert room_now(loop) == room - spent and 0 < spent < 40
+        assert history(loop).points[-1].left_to_lose == loop_view(loop).left_to_lose == room - spent + 1
         assert loop_view(loop).restores[0].missing == 40
         said = certificate(loop)
         told = f"40 events are lost, 40 decisions among them, of which {spent} that explored count"

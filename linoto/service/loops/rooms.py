@@ -9,10 +9,11 @@ from math import inf
 from typing import NamedTuple
 
 from linoto.core.hints import UNIT, amount
+from linoto.service.loops.history import Point
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice import PracticeTerms
 from linoto.service.loops.readings import left_at_most
-from linoto.service.loops.restores import debt
+from linoto.service.loops.restores import debt, debt_at
 from linoto.service.loops.sums import left_below_log, loss_and_left_below_log
 
 
@@ -31,6 +32,13 @@ def loss_and_left(loop: Loop) -> Left:
     if terms is None:
         return Left(*loss_and_left_below_log(loop))
     return left_of(terms, loop.state.decided, room_now(loop))
+
+
+def left_at(loop: Loop, point: Point) -> Left:
+    """The same at a point of its history, where it is compared with practice."""
+    if loop.practice is None or point.budget is None:
+        return Left()
+    return left_of(loop.practice, point.decisions, point.budget - debt_at(loop, point.decisions + 1))
 
 
 def left_of(terms: PracticeTerms, decided: int, room: float | None) -> Left:

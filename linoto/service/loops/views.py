@@ -26,7 +26,7 @@ from linoto.service.loops.metric_views import (
 from linoto.service.loops.operations import Damage
 from linoto.service.loops.readings import in_order, lift_of
 from linoto.service.loops.restores import restores_of
-from linoto.service.loops.rooms import Left, left_of, loss_and_left, room_now, standing
+from linoto.service.loops.rooms import left_at, loss_and_left, room_now, standing
 from linoto.service.loops.state import ArmsChange, Epoch
 from linoto.service.loops.sums import (
     alarm_below,
@@ -344,8 +344,8 @@ def drift_threshold(loop: Loop) -> float:
 
 def history(loop: Loop) -> HistoryView:
     """The history so far, and the present."""
-    points, now = loop.state.history.points, loop.now()
-    points = points if points and points[-1].closed == now.closed else [*points, now]
+    now = loop.now()
+    points = [*(point for point in loop.state.history.points if point.closed < now.closed), now]
     alarms = alarm_lines(loop, points)
     return HistoryView([point_view(loop, *pair) for pair in zip(points, alarms, strict=True)])
 
@@ -354,7 +354,6 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
     """A point with what it is compared with."""
     expected, least = expected_and_least(loop, point.closed)
     lower, upper = point.practice or (None, None)
-    left = Left() if loop.practice is None else left_of(loop.practice, point.decisions, point.budget)
     gain_lower, gain_upper = gain_ends(loop, point.closed, point.rewards, point.lost)
     return PointView(
         at=point.at,
@@ -375,7 +374,7 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
         practice_lower=lower,
         practice_upper=upper,
         promised_loss=None if loop.practice is None else loop.practice.promised_loss(point.decisions),
-        left_to_lose=left.now,
+        left_to_lose=left_at(loop, point).now,
     )
 
 
