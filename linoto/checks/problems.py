@@ -38,8 +38,8 @@ class SmallProblem(NamedTuple):
 
     @property
     def largest_reward(self) -> float:
-        """More than any arm earns, where that is possible."""
-        return 5.0 if self.limits is None else self.limits[1]
+        """As much as any arm could ever earn."""
+        return float(self.means.max() + self.noise.max()) if self.limits is None else self.limits[1]
 
     @property
     def world(self) -> LinearBandit:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from linoto.core.arrays import Floats
+from linoto.core.confidence import Confidence
 from linoto.core.evidence import likeliest_ridge
 from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments
@@ -24,6 +25,7 @@ from linoto.core.within import within
 
 P = TypeVar("P", bound=Any)  # a policy of explorer and gate
 FROM_LOG: ContextVar[bool] = ContextVar("FROM_LOG", default=True)
+WIDEST = 2.0  # deviations: how far an action may earn from 0, unless a shorter bound says so
 ONE_SIZE = 4.0  # times the smallest feature of arms that the largest may be
 MOST_FEATURES = 2_000  # beyond, the eigenvalues of a log take longer than a person waits
 
@@ -50,8 +52,20 @@ def with_usual_confidence(
         return policy
     ridge = likeliest_of(d, log, raw) if found.gate.throws_coin and found.assumed.radius != "own" else None
     if ridge is None and (most := most_features(features)) < inf:
-        ridge = policy.assumed.ridge_for(most)
+        ridge = ridge_of_one_action(found.assumed, most, d)
     return policy if ridge is None else replace(policy, confidence=replace(found.assumed, ridge=ridge))
+
+
+def ridge_of_one_action(assumed: Confidence, most: float, d: int) -> float:
+    """noise^2 p / beta^2 for the p features that one action can have, at most noise^2 d / bound^2 for all.
+
+    The bound is one of the whole parameter. What one action has of it, beta, is no longer than that, and not
+    expected to be longer than two deviations: the range of clicks. A radius of each arm's own has its bound.
+    """
+    if assumed.radius == "own":
+        return assumed.ridge_for(int(most))
+    own = replace(assumed, bound=min(assumed.bound, WIDEST * assumed.scale))
+    return min(own.ridge_for(int(most)), assumed.ridge_for(d))
 
 
 def with_own_radius(policy: P, features: Any) -> P:

@@ -165,6 +165,26 @@ def test_an_explorer_alone_counts_what_one_action_can_have(kind: Any, log: Momen
     assert agent.running.params[0]["ridge"] == 3 / 4
 
 
+@pytest.mark.parametrize(
+    ("bound", "ridge"),
+    [
+        (0.5, 10.0),  # noise^2 p / bound^2, as long as no action is expected to earn two deviations
+        (1.0, 2.5),
+        (2.0, 2.5),
+        (4.0, 1.5625),  # noise^2 d / bound^2 is less: the bound is that of everything
+        (40.0, 0.015625),
+    ],
+)
+@pytest.mark.parametrize("unit", [1.0, 100.0])
+def test_a_long_bound_is_that_of_everything(bound: float, ridge: float, unit: float) -> None:
+    confidence = Confidence(noise=0.5 * unit, bound=bound * unit)
+    features = OwnFeatures(items=tuple("abcdefghij"), width=10)
+    for policy in (LinTS(confidence=confidence), Greedy(confidence=confidence)):
+        assert policy.start(features=features, rng=0).confidence.ridge == pytest.approx(ridge)
+    agent = LinUCB(confidence=confidence).start(features=features, rng=0)  # its radius has the bound in it
+    assert agent.confidence.ridge == pytest.approx(confidence.ridge_for(10))
+
+
 def test_features_that_arms_share_are_in_every_action() -> None:
     agent: Any = LinTS(confidence=CLICKS).start(features=SHARED, rng=0)
     assert SHARED.d == 8  # each arm has a constant and a slope, and all share both

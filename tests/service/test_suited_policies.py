@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage.places import Place
 
 UNSAID: dict[str, Any] = {
-    "explorer alone": linoto.LinTS(confidence=CLICKS),
+    "explorer alone": linoto.LinTS(confidence=replace(CLICKS, bound=1.0)),
     "nothing but a name": linoto.RandUCB(),
     "no gate": linoto.Gated(confidence=CLICKS),
 }
