@@ -14,7 +14,7 @@ from linoto.audit.directions import directions_of
 from linoto.audit.noise import scatter_of
 from linoto.audit.pvalues import SURE, SquaresLaw, unequal_law
 from linoto.audit.sentences import Centre, answer_text
-from linoto.core.arrays import Floats
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate
 from linoto.core.hints import amount, shortened_list
 from linoto.core.offline import Offline, as_offline
@@ -168,21 +168,12 @@ def why_no_fit(rows: Rows | None) -> str:
     return f"cannot tell: {many} may have any means in this model"
 
 
-def are_free(rows: Rows) -> bool:
-    """Whether rows with other features may have any other mean in this model: it leaves nothing to test."""
-    kinds = kinds_of(rows)
-    return kinds is not None and kinds[1].total == len(rows) and lack_of_fit(*kinds) is None
-
-
 def kinds_of(rows: Rows) -> tuple[Floats, Offline] | None:
     """The features of the kinds of rows that are looked at, and a log of them; None: fewer than two.
 
     Which ones is decided by features alone, so that the test keeps its level.
     """
-    d = rows.known_recipe.d
-    # equal features give equal sums; different ones do not, but with probability 0
-    mark = rows.features.times(np.random.default_rng(0).standard_normal(d))
-    _, first, kind, count = np.unique(mark, return_index=True, return_inverse=True, return_counts=True)
+    d, (first, kind, count) = rows.known_recipe.d, numbered(rows)
     order = np.argsort(-count, kind="stable")[:MOST_KINDS]
     order = order[count[order] >= FEWEST_ROWS]
     if order.size < 2:
@@ -194,6 +185,21 @@ def kinds_of(rows: Rows) -> tuple[Floats, Offline] | None:
     places = rows.features.places[shown]
     np.add.at(actions, (np.arange(order.size)[:, None], places), rows.features.values[shown])
     return actions, Offline.from_rows(place[kind][kept], rows.rewards[kept], k=order.size)
+
+
+def numbered(rows: Rows) -> tuple[Ints, Ints, Ints]:
+    """(m,) a row of each kind of rows with the same features, (n,) the kind of each row, (m,) how many."""
+    # equal features give equal sums; different ones do not, but with probability 0
+    mark = rows.features.times(np.random.default_rng(0).standard_normal(rows.known_recipe.d))
+    _, first, kind, count = np.unique(mark, return_index=True, return_inverse=True, return_counts=True)
+    return first, kind, count
+
+
+def halves_of_kinds(rows: Rows, late: Bools) -> tuple[Offline, Offline]:
+    """The early and the late rows, as pulls of arms that are the kinds of all rows."""
+    _, kind, count = numbered(rows)
+    early, later = (Offline.from_rows(kind[part], rows.rewards[part], k=count.size) for part in (~late, late))
+    return early, later
 
 
 # -- what rests on it, and what a person reads ------------------------------------------------------------

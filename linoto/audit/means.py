@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from linoto.audit.adaptive import share_p
+from linoto.audit.common_shift import shift_of_chosen
 from linoto.audit.context_drift import (
     ROWS_NEEDED,
     TOO_MANY,
@@ -29,12 +30,11 @@ from linoto.audit.curves import Curve, find_curves
 from linoto.audit.directions import directions_of
 from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
 from linoto.audit.fit import (
-    DOUBTFUL,
     LackOfFit,
     Linearity,
     LinearityOfContexts,
-    are_free,
     fit_of_rows,
+    halves_of_kinds,
     lack_of_fit,
     why_no_fit,
 )
@@ -186,14 +186,7 @@ class MeansOfContexts(MeansOfArms):
         return None if self.rows is None else tails_around_model(self.rows)
 
     def fit(self, *, adaptive: bool) -> LackOfFit | None:
-        if adaptive:
-            return self.fit_of_chosen
-        return None if self.rows is None else fit_of_rows(self.rows, adaptive=False)
-
-    @cached_property
-    def fit_of_chosen(self) -> LackOfFit | None:
-        """The test of linearity where items may have been chosen by their rewards."""
-        return None if self.rows is None else fit_of_rows(self.rows, adaptive=True)
+        return None if self.rows is None else fit_of_rows(self.rows, adaptive=adaptive)
 
     def why_no_fit(self) -> str:
         return why_no_fit(self.rows)
@@ -213,8 +206,11 @@ class MeansOfContexts(MeansOfArms):
         found = find_drift(*halves, shares=share_p(self.log.early, self.log.late), turned=known)
         if found is None:
             return None
-        if found.adaptive and not self.vouched:
-            found = replace(found, common=1.0)  # items that are played where they are better look like it
+        if found.adaptive:  # what was played may follow what it earned in each context
+            common = 1.0
+            if self.rows is not None and late is not None:
+                common = shift_of_chosen(*halves_of_kinds(self.rows, late)).p
+            found = replace(found, common=common)
         why = "shares changed" if found.adaptive else ROWS_NEEDED if late is None else ""
         why = TOO_MANY if not why and are_too_many(self.log) else why
         return replace(
@@ -223,14 +219,6 @@ class MeansOfContexts(MeansOfArms):
             late_reference=self.log.late.reference,
             unlooked=why and f"features are not compared: {why}",
         )
-
-    @property
-    def vouched(self) -> bool:
-        """Whether nothing speaks against it that features say what contexts have to do with rewards."""
-        fit = self.fit_of_chosen
-        if fit is None:
-            return self.rows is not None and are_free(self.rows)
-        return fit.cautious_p >= DOUBTFUL
 
     def coverage(self, *, ridge: float, rounds: int) -> Coverage:
         found = find_context_coverage(self.log.recipe, self.log.moments, ridge=ridge)

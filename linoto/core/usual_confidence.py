@@ -25,7 +25,6 @@ from linoto.core.within import within
 
 P = TypeVar("P", bound=Any)  # a policy of explorer and gate
 FROM_LOG: ContextVar[bool] = ContextVar("FROM_LOG", default=True)
-WIDEST = 2.0  # deviations: how far an action may earn from 0, unless a shorter bound says so
 ONE_SIZE = 4.0  # times the smallest feature of arms that the largest may be
 MOST_FEATURES = 2_000  # beyond, the eigenvalues of a log take longer than a person waits
 
@@ -44,8 +43,8 @@ def with_usual_confidence(
     than too short. A ridge that follows rewards is outside the theorem of a confidence set, so this is for a
     gate that reads none (Control, whose promise is kept by a coin), and an explorer that reads none either.
 
-    Without such a log, or without a gate, d counts what one action can have, where arms have features of
-    their own: those of the other arms are 0 in it. So it does where a radius is of each arm's own model.
+    Without such a log, or without a gate, it is `ridge_of_one_action` where arms have features of their own:
+    those of the other arms are 0 in an action. So it is where a radius is of each arm's own model.
     """
     found = with_own_radius(policy, features)
     if not needs_no_bounds(found):
@@ -59,13 +58,14 @@ def with_usual_confidence(
 def ridge_of_one_action(assumed: Confidence, most: float, d: int) -> float:
     """noise^2 p / beta^2 for the p features that one action can have, at most noise^2 d / bound^2 for all.
 
-    The bound is one of the whole parameter. What one action has of it, beta, is no longer than that, and not
-    expected to be longer than two deviations: the range of clicks. A radius of each arm's own has its bound.
+    The bound is one of the whole parameter. What one action has of it, beta, is no longer than that, and is
+    not expected to be longer than rewards are far from 0, where they have a range. A radius of each arm's own
+    keeps the bound, which is in it.
     """
-    if assumed.radius == "own":
-        return assumed.ridge_for(int(most))
-    own = replace(assumed, bound=min(assumed.bound, WIDEST * assumed.scale))
-    return min(own.ridge_for(int(most)), assumed.ridge_for(d))
+    beta, limits = assumed.bound, assumed.reward_range
+    if limits is not None and assumed.radius != "own":
+        beta = min(beta, max(map(abs, limits)))
+    return min(replace(assumed, bound=beta).ridge_for(int(most)), assumed.ridge_for(d))
 
 
 def with_own_radius(policy: P, features: Any) -> P:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -166,22 +167,27 @@ def test_an_explorer_alone_counts_what_one_action_can_have(kind: Any, log: Momen
 
 
 @pytest.mark.parametrize(
-    ("bound", "ridge"),
+    ("low", "bound", "ridge"),
     [
-        (0.5, 10.0),  # noise^2 p / bound^2, as long as no action is expected to earn two deviations
-        (1.0, 2.5),
-        (2.0, 2.5),
-        (4.0, 1.5625),  # noise^2 d / bound^2 is less: the bound is that of everything
-        (40.0, 0.015625),
+        (0.0, 0.5, 10.0),  # noise^2 p / bound^2, up to the largest reward
+        (0.0, 1.0, 2.5),
+        (0.0, 2.0, 2.5),
+        (0.0, 4.0, 1.5625),  # noise^2 d / bound^2 is less: the bound is that of everything
+        (0.0, 40.0, 0.015625),
+        (-3.0, 2.0, 0.625),
+        (-3.0, 3.0, 2.5 / 9),  # rewards are far from 0
+        (-3.0, 4.0, 2.5 / 9),
+        (-inf, 4.0, 2.5 / 16),  # nothing is known of them
     ],
 )
 @pytest.mark.parametrize("unit", [1.0, 100.0])
-def test_a_long_bound_is_that_of_everything(bound: float, ridge: float, unit: float) -> None:
-    confidence = Confidence(noise=0.5 * unit, bound=bound * unit)
+def test_a_long_bound_is_that_of_everything(low: float, bound: float, ridge: float, unit: float) -> None:
+    limits = (low * unit, (low + 1) * unit) if isfinite(low) else None
+    confidence = Confidence(noise=0.5 * unit, bound=bound * unit, reward_range=limits)
     features = OwnFeatures(items=tuple("abcdefghij"), width=10)
     for policy in (LinTS(confidence=confidence), Greedy(confidence=confidence)):
         assert policy.start(features=features, rng=0).confidence.ridge == pytest.approx(ridge)
-    agent = LinUCB(confidence=confidence).start(features=features, rng=0)  # its radius has the bound in it
+    agent: Any = LinUCB(confidence=confidence).start(features=features, rng=0)  # the bound is in its radius
     assert agent.confidence.ridge == pytest.approx(confidence.ridge_for(10))
 
 

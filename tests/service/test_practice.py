@@ -242,7 +242,7 @@ def test_views_tell_what_was_earned_and_what_practice_would_have() -> None:
     assert seen.counts_rewards
     last = views.history(loop).points[-1]
     assert (last.earned, last.practice_lower, last.practice_upper) == (seen.earned, seen.lower, seen.upper)
-    assert last.promised_loss == view.promised_loss
+    assert (last.promised_loss, last.left_to_lose) == (view.promised_loss, view.left_to_lose)
     assert {"evidence_for_practice"} <= set(NUMBERS) <= set(msgspec.structs.asdict(view))
 
 

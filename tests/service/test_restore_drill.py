@@ -149,7 +149,7 @@ def test_what_the_lost_decisions_may_have_cost_is_not_spent_again(tmp_path: Path
         create(service, policy=COIN)
         for _ in range(10):
             reward(service, decide(service, proposal="c").decision_id, 0.0)
-        room = room_now(service.loops.get("loop"))
+        room, before = room_now(service.loops.get("loop")), history(service.loops.get("loop")).points[:-1]
         assert room is not None
         backup(path, copy)
         spent = sum(decide(service, proposal="c").mode == "explore" for _ in range(40))
@@ -160,6 +160,7 @@ def test_what_the_lost_decisions_may_have_cost_is_not_spent_again(tmp_path: Path
         loop = service.loops.get("loop")
         assert room_now(loop) == room - spent and 0 < spent < 40
         assert history(loop).points[-1].left_to_lose == loop_view(loop).left_to_lose == room - spent + 1
+        assert history(loop).points[:-1] == before
         assert loop_view(loop).restores[0].missing == 40
         said = certificate(loop)
         told = f"40 events are lost, 40 decisions among them, of which {spent} that explored count"

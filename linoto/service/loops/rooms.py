@@ -35,10 +35,10 @@ def loss_and_left(loop: Loop) -> Left:
 
 
 def left_at(loop: Loop, point: Point) -> Left:
-    """The same at a point of its history, where it is compared with practice."""
+    """The same at a point of its history, before its last decision, where it is compared with practice."""
     if loop.practice is None or point.budget is None:
         return Left()
-    return left_of(loop.practice, point.decisions, point.budget - debt_at(loop, point.decisions + 1))
+    return left_of(loop.practice, point.decisions, point.budget - debt_at(loop, point.decisions))
 
 
 def left_of(terms: PracticeTerms, decided: int, room: float | None) -> Left:

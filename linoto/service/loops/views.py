@@ -347,10 +347,13 @@ def history(loop: Loop) -> HistoryView:
     now = loop.now()
     points = [*(point for point in loop.state.history.points if point.closed < now.closed), now]
     alarms = alarm_lines(loop, points)
-    return HistoryView([point_view(loop, *pair) for pair in zip(points, alarms, strict=True)])
+    left = [left_at(loop, point).now for point in points]
+    if loop.practice is not None:
+        left[-1] = loss_and_left(loop).now
+    return HistoryView([point_view(loop, *each) for each in zip(points, alarms, left, strict=True)])
 
 
-def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
+def point_view(loop: Loop, point: Point, alarm: float | None, left: float | None) -> PointView:
     """A point with what it is compared with."""
     expected, least = expected_and_least(loop, point.closed)
     lower, upper = point.practice or (None, None)
@@ -374,7 +377,7 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
         practice_lower=lower,
         practice_upper=upper,
         promised_loss=None if loop.practice is None else loop.practice.promised_loss(point.decisions),
-        left_to_lose=left_at(loop, point).now,
+        left_to_lose=left,
     )
 
 
