@@ -33,7 +33,7 @@ from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
 from linoto.logs.learning import learn_policy
 from linoto.logs.metrics import in_values
 from linoto.logs.plays import OneArm, Plays, Shares
-from linoto.logs.row_kinds import RowsOfArms, kind_of
+from linoto.logs.row_kinds import Practice, RowsOfArms, kind_of
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
 from linoto.logs.targets import (
     GREEDY,
@@ -198,7 +198,7 @@ def replay(
     *,
     actions: npt.ArrayLike | None = None,
     warm_start: Rows | WarmStart | None = None,
-    practice: Mapping[str, float] | None = None,
+    practice: Practice = None,
     seed: int = 0,
     interval: Interval = Interval(),  # noqa: B008
 ) -> Estimate:
@@ -208,7 +208,8 @@ def replay(
     the logger was uniform, fewer where it was not. The target may be a policy, which then learns from the
     rows that are kept, starting from the warm start; the interval is then about the mean rewards of the arms
     that it played. With contexts it is asked in the context of each row; one that plays what is done today
-    needs that said as `practice`, weights of arms by name. `seed` drives the rejection and the policy.
+    needs that said as `practice`, weights of arms by name or a function of a context and the arms on offer.
+    `seed` drives the rejection and the policy.
     """
     return kept_mean(*replay_rows(rows, target, actions, warm_start, seed, interval, practice))
 
@@ -220,7 +221,7 @@ def replay_rows(
     warm_start: Any,
     seed: int,
     interval: Interval,
-    practice: Mapping[str, float] | None,
+    practice: Practice,
 ) -> tuple[Weighted, Bools]:
     """The rows seen from a target, and (n,) which of them look as if it had logged them."""
     check_disjoint(rows, warm_start)
@@ -259,7 +260,7 @@ def evaluate(
     folds: int = 5,
     ridge: float = 1.0,
     warm_start: Rows | WarmStart | None = None,
-    practice: Mapping[str, float] | None = None,
+    practice: Practice = None,
     seed: int = 0,
     interval: Interval = Interval(),  # noqa: B008
     guardrails: Sequence[Guardrail] = (),
@@ -283,8 +284,9 @@ def evaluate(
     whose `metric` is its name, from the rows that have a value. Those of `guardrails`, or of the policy's
     own, have intervals by their ranges. A policy with guardrails is told the values of the rows it plays.
 
-    With contexts, a policy or an agent that plays what is done today needs that said as `practice`, weights
-    of arms by name: rows say how likely what they played was, and not what would be played in their place.
+    With contexts, a policy or an agent that plays what is done today needs that said as `practice`: weights
+    of arms by name, or a function of a context and the arms on offer, such as what `learn_policy` learnt from
+    other rows. Rows say how likely what they played was, and not what would be played in their place.
 
     All rest on the propensities of rows: `linoto.logs.doubts.doubts_of` says what speaks against those.
     """
@@ -400,7 +402,7 @@ def evaluate_policy(
     interval: Interval,
     intervals: Mapping[str, Interval],
     learnt: str,
-    practice: Mapping[str, float] | None,
+    practice: Practice,
 ) -> list[Estimate]:
     """What a policy would have earned that learns as it plays, and had of each metric."""
     for method in methods:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,16 +14,19 @@ from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.diagonals import diagonal_of
 from linoto.core.features.moments import Moments
+from linoto.core.learnt import LearntPolicy
 from linoto.core.names import places_of
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Policy, starts_without_arms
 from linoto.core.validation import as_actions, as_arm
-from linoto.logs.rows import Rows, WarmStart
+from linoto.logs.rows import Rows, WarmStart, check_others
 
 MOST_CELLS = 50_000_000  # rows times arms: 400 MB for each matrix of them
 Actions = npt.ArrayLike | None
 Warm = Rows | WarmStart | None
-Practice = Mapping[str, float] | None  # weights of arms, by name
+Weights = Mapping[str, float]  # of arms, by name
+Practice = Weights | Callable[[Mapping[str, Any], Sequence[str]], str | Weights] | None
+"""Weights by name, or a function of a context and the arms on offer that answers an arm or weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +145,30 @@ class RowsInContexts(RowsOfArms):
         return self.question(row)
 
     def check_practice(self) -> None:
-        for name in self.practice or ():
+        if isinstance(self.practice, LearntPolicy) and self.practice.built_by is not None:
+            check_others(self.rows, self.practice.built_by, "a learnt policy", "practice was learnt from")
+        if self.practice is not None and not callable(self.practice):
+            self.check_weights(self.practice)
+
+    def check_weights(self, weights: Any) -> None:
+        """Refuse what practice plays unless it is weights of arms that there are."""
+        if not isinstance(weights, Mapping):
+            raise ValueError(
+                "practice must be weights of arms by name, or a function of a context and the arms on offer "
+                f"that answers an arm or such weights, got {weights!r}"
+            )
+        for name in weights:
             if name not in (self.rows.names or ()):
                 raise ValueError(f"practice must be weights of the arms of the rows, got {name!r}")
+
+    def weights_in(self, context: Mapping[str, Any], offered: Sequence[str]) -> Weights:
+        """The weights with which practice plays arms in a context."""
+        if self.practice is None or not callable(self.practice):
+            return self.practice or {}
+        answer = self.practice(context, offered)
+        weights = {answer: 1.0} if isinstance(answer, str) else answer
+        self.check_weights(weights)
+        return weights
 
     def start(self, policy: Policy, actions: Actions, warm_start: Warm, rng: np.random.Generator) -> Any:
         if not starts_without_arms(policy):
@@ -202,10 +226,11 @@ class RowsInContexts(RowsOfArms):
     def question(self, row: int) -> dict[str, Any]:
         """What a row asks, with practice where that is known: its weights among the arms on offer."""
         offered = list(self.rows.offered(row))
-        asked = {"context": self.rows.context_of(row), "allowed": offered}
+        asked: dict[str, Any] = {"context": self.rows.context_of(row), "allowed": offered}
         if self.practice is None:
             return asked
-        weights = np.array([self.practice.get(name, 0.0) for name in offered])
+        known = self.weights_in(asked["context"], offered)
+        weights = np.array([known.get(name, 0.0) for name in offered])
         if not weights.any():
             raise ValueError(
                 f"practice must have an arm on offer in every row, got none in row {row}, which has "

@@ -20,6 +20,7 @@ from linoto import (
     Rows,
     Tolerance,
     evaluate,
+    learn_policy,
 )
 
 ITEMS, COUNTRIES = ("A", "B", "C"), ("DE", "NO")
@@ -119,3 +120,34 @@ def test_practice_must_be_on_offer_in_every_row() -> None:
             ValueError, match="practice must have an arm on offer in every row, got none in row 7"
         ):
             evaluate(some, policy(), practice={"A": 1.0})
+
+
+def test_a_function_that_always_answers_the_same_is_these_weights() -> None:
+    rows = logged(600, np.random.default_rng(7))
+    for weights, answer in ((PRACTICE, PRACTICE), ({"B": 1.0}, "B")):
+        known = evaluate(rows, policy(), practice=weights, seed=3)
+        assert evaluate(rows, policy(), practice=lambda _, arms, answer=answer: answer, seed=3) == known
+
+
+def test_what_was_learnt_from_other_rows_may_be_practice() -> None:
+    rows = logged(1500, np.random.default_rng(8))
+    warm, rest = rows.take(np.arange(500)), rows.take(np.arange(500, 1500))
+    best = learn_policy(warm)
+    closed = policy(gate=Closed(), fallback="mixture")
+    played = evaluate(rest, closed, practice=best, seed=1)[0]
+    assert played.value == pytest.approx(evaluate(rest, best, methods=["snips"])[0].value, abs=0.05)
+    with pytest.raises(ValueError, match="practice was learnt from"):
+        evaluate(rows, closed, practice=best)
+
+
+@pytest.mark.parametrize(
+    ("practice", "message"),
+    [
+        (3, "practice must be weights of arms by name, or a function"),
+        (lambda context, arms: 1, "practice must be weights of arms by name, or a function"),
+        (lambda context, arms: "D", "practice must be weights of the arms of the rows, got 'D'"),
+    ],
+)
+def test_practice_must_answer_arms_of_the_rows(practice: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate(logged(50, np.random.default_rng(0)), policy(), practice=practice)
