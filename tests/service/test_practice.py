@@ -9,13 +9,17 @@ import msgspec
 import numpy as np
 import pytest
 from helpers import loop_in_memory as memory
+from helpers import loops_with_contexts as contexts
 from helpers.reference_control import ControlReference, Entry
 from scipy.stats import binom
 
 import linoto
 from linoto.core.decisions import Decision
 from linoto.service.loops import practice, views
+from linoto.service.loops.choice import make_decision
+from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice import PracticeBooks, PracticeTerms
+from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.views import practice_view
 from linoto.service.web.metrics import NUMBERS
 
@@ -244,6 +248,34 @@ def test_views_tell_what_was_earned_and_what_practice_would_have() -> None:
     assert (last.earned, last.practice_lower, last.practice_upper) == (seen.earned, seen.lower, seen.upper)
     assert (last.promised_loss, last.left_to_lose) == (view.promised_loss, view.left_to_lose)
     assert {"evidence_for_practice"} <= set(NUMBERS) <= set(msgspec.structs.asdict(view))
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("kind", ["arms", "loan", "contexts"])
+def test_the_books_count_the_decision_that_was_just_lost(kind: str) -> None:
+    """Explored decisions earn 0 and control rounds 1, so each loses 1: A_t is that much, at every point."""
+    if kind == "contexts":
+        policy = contexts.POLICIES["coin"]
+        loop = Loop.fresh("loop", contexts.spec_of(policy, moments=None))
+    else:
+        log = LogStatistics(pulls=[500, 500, 0], reward_sums=[480.0, 480.0, 0.0])
+        gate = {"budget": 6.0, "loan": 2.0 if kind == "loan" else 0.0}
+        loop = memory.fresh(policy=controlled(**gate), offline=log)
+    rng, shown = np.random.default_rng(0), []
+    for _ in range(120):
+        context = contexts.context_of(rng) if kind == "contexts" else None
+        question = loop.arms.question(context, None, None)
+        event, _ = make_decision(loop, question, key=None, proposal=None, expires_at=0.0)
+        loop.apply(event, float(event.number))
+        memory.close(loop, event.number, float(event.source != "explorer"))
+        view = views.loop_view(loop)
+        assert view.practice is not None and view.promised_loss is not None and view.left_to_lose is not None
+        assert view.promised_loss - view.left_to_lose >= view.practice.explored - 1e-9
+        shown.append(view.practice.explored)
+    assert shown[0] == 0 < shown[-1]
+    for point in views.history(loop).points:
+        if point.left_to_lose is not None and point.promised_loss is not None:
+            assert point.promised_loss - point.left_to_lose >= point.explored - 1e-9
 
 
 def test_a_loop_without_a_coin_keeps_its_views() -> None:

@@ -185,8 +185,17 @@ class LoopArms(ABC):
         return True
 
     def room_to_show(self, agent: LoopAgent, last: float | None) -> float | None:
-        """The room that the gate sees now, or that of the last decision where nobody may know it."""
-        return last
+        """The room that the gate sees now, or that of the last decision where nobody may know it.
+
+        What a loan adds depends on the next question: of the last room it is what its decision has left at
+        its worst.
+        """
+        if not agent.gate.throws_coin:
+            return last
+        proven, limits = agent.proven_room, agent.confidence.reward_range
+        if last is None or limits is None or getattr(agent.gate, "loan", 0.0) == 0.0:
+            return proven
+        return max(proven, last - (limits[1] - limits[0]))
 
     def totals(self) -> list[RewardTotals]:
         """A total for each arm, where the agent does not know what each of them earns."""

@@ -188,11 +188,9 @@ class FixedArms(LoopArms):
 
         Each arm has its own room, and a loan is vouched for against practice's arm; a coin is not in it.
         """
-        if agent.gate.throws_coin:
-            if getattr(agent.gate, "loan", 0.0) == 0.0:
-                return agent.budget
-            return agent.proven_room if last is None else last
-        return last if agent.rule.draws != kernels.NO_DRAWS else agent.budget
+        if agent.gate.throws_coin or agent.rule.draws != kernels.NO_DRAWS:
+            return super().room_to_show(agent, last)
+        return agent.budget
 
     def totals_since_drift(self) -> dict[int, RewardTotals]:
         return {}

@@ -35,10 +35,12 @@ def loss_and_left(loop: Loop) -> Left:
 
 
 def left_at(loop: Loop, point: Point) -> Left:
-    """The same at a point of its history, before its last decision, where it is compared with practice."""
+    """The same at a point of its history, its last decision at its worst, where a coin compares."""
     if loop.practice is None or point.budget is None:
         return Left()
-    return left_of(loop.practice, point.decisions, point.budget - debt_at(loop, point.decisions))
+    low, high = loop.practice.limits
+    room = point.budget - (high - low)  # the gate saw it before that decision
+    return left_of(loop.practice, point.decisions, room - debt_at(loop, point.decisions))
 
 
 def left_of(terms: PracticeTerms, decided: int, room: float | None) -> Left:
