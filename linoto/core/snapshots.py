@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Set
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -54,6 +55,7 @@ from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, digest_of, lasting
 from linoto.core.slices import slices_for, slicing
 from linoto.core.thin_rows import filled
 from linoto.core.tickets import Tickets
+from linoto.core.usual_confidence import says_as_much
 from linoto.core.validation import as_features, stays_float32
 from linoto.core.whitening import is_whitened, white_steps, whitening
 
@@ -308,7 +310,7 @@ def running_of(
 
 
 def known_policy(data: dict[str, Any], given: Policy | None) -> Any:
-    """The policy of a snapshot, or the given one if it is the one that was written."""
+    """The policy of a snapshot, or the given one if that was written, or what it was started as."""
     if given is None:
         try:
             return stored_policy(data)
@@ -319,9 +321,23 @@ def known_policy(data: dict[str, Any], given: Policy | None) -> Any:
             raise ValueError(
                 f"policy must be given for a snapshot with {foreign[0]}, which holds no code, got None"
             ) from None
-    if codec.encode(given) != codec.completed(data, KNOWN):
+    written = codec.completed(data, KNOWN)
+    if codec.encode(given) == written:
+        return given
+    if (started := as_started(given, written)) is None:
         raise ValueError(f"policy must be the one of the snapshot, {data}, got {given!r}")
-    return given
+    return started
+
+
+def as_started(given: Any, written: dict[str, Any]) -> Any:
+    """The given policy with the confidence that its start found and wrote; None: another one was written."""
+    found = codec.decode(written.get("confidence"), KNOWN)
+    if not isinstance(found, Confidence) or not hasattr(given, "confidence"):
+        return None
+    started = replace(given, confidence=found)
+    if codec.encode(started) != written or not says_as_much(found, given.composed().assumed):
+        return None
+    return started
 
 
 def by_name(arrays: Arrays) -> Arrays:

@@ -27,6 +27,7 @@ P = TypeVar("P", bound=Any)  # a policy of explorer and gate
 FROM_LOG: ContextVar[bool] = ContextVar("FROM_LOG", default=True)
 ONE_SIZE = 4.0  # times the smallest feature of arms that the largest may be
 MOST_FEATURES = 2_000  # beyond, the eigenvalues of a log take longer than a person waits
+FOUND = ("ridge", "noise", "bound", "radius")  # what a start finds, of what nobody said
 
 
 def with_usual_confidence(
@@ -91,6 +92,13 @@ def likeliest_of(d: int, log: Callable[[], Moments], raw: Floats | None) -> floa
 def confidence_from_log(wanted: bool) -> AbstractContextManager[None]:
     """Whether policies that start in here look for theirs: what is stored says it or has that of before."""
     return within(FROM_LOG, wanted)
+
+
+def says_as_much(found: Confidence, said: Confidence) -> bool:
+    """Whether a start that was told the one may have found the other."""
+    usual = Confidence()
+    unsaid = {name: value for name in FOUND if (value := getattr(said, name)) == getattr(usual, name)}
+    return replace(found, **unsaid) == said
 
 
 def with_confidence_of(policy: P, log: Moments, features: object) -> P:

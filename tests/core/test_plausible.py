@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.own_explorers import Optimist
 
 import linoto
 from linoto import Confidence, Offline, OwnFeatures, one_hot
@@ -145,6 +147,25 @@ def test_with_contexts_too(policy: Any) -> None:
     assumed = agent.driver.confidence
     assert 250 < assumed.noise < 300 and 100 < assumed.bound < 970
     assert np.abs(agent.theta - [500, 200, 800, -100]).max() < 60
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("explorer", [Optimist(), linoto.LinUCB(), linoto.LinTS()], ids=str)
+@pytest.mark.parametrize("contexts", [False, True], ids=["arms", "contexts"])
+def test_a_snapshot_is_read_with_the_policy_that_was_started(explorer: Any, contexts: bool) -> None:
+    """What its start found is in the snapshot; whoever says something else has another policy."""
+    features = OwnFeatures(items=("a", "b"), width=1)
+    moments = Moments.from_rows(np.tile(np.eye(2), (50, 1)), np.tile([300.0, 900.0, 500.0, 700.0], 25))
+    policy = linoto.Gated(explorer=explorer, gate=linoto.Open())
+    agent = policy.start(moments, features=features) if contexts else policy.start(one_hot(5), log_of(400))
+    assert agent.policy != policy
+    for given in (policy, agent.policy):
+        twin = linoto.restore(agent.snapshot(), policy=given, features=features if contexts else None)
+        assert twin.policy == agent.policy and twin.snapshot() == agent.snapshot()
+    for said in ({"noise": 2.0}, {"ridge": 3.0}, {"delta": 0.01}, {"bound": 3.0}):
+        other: Any = replace(policy, confidence=Confidence(**said))  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="policy must be the one of the snapshot"):
+            linoto.restore(agent.snapshot(), policy=other)
 
 
 # -- without a log
