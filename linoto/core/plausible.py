@@ -56,8 +56,8 @@ def with_plausible_confidence(policy: P, known: Callable[[], tuple[Floats, Offli
 
 
 def by_range(confidence: Confidence) -> Confidence:
-    """An action of length 1 may earn all that is in the range which rewards never leave."""
-    if confidence.noise != "bounded" or confidence.reward_range is None:
+    """An action of length 1 may earn all that is in the range of average rewards, whatever the noise is."""
+    if confidence.reward_range is None:
         return confidence
     return with_bound(confidence, max(map(abs, confidence.reward_range)))
 

@@ -171,8 +171,11 @@ def test_a_snapshot_is_read_with_the_policy_that_was_started(explorer: Any, cont
 # -- without a log
 
 
-def test_a_range_says_how_much_an_arm_may_earn() -> None:
-    ranged = linoto.LinUCB(confidence=Confidence(noise="bounded", reward_range=(0.0, 1231.0)))
+@pytest.mark.few(2)
+@pytest.mark.parametrize("noise", ["bounded", 300.0])
+def test_a_range_says_how_much_an_arm_may_earn(noise: Any) -> None:
+    """Beside a noise of 300 a bound of 1 would hold every arm at 0, and the first one would be kept to."""
+    ranged = linoto.LinUCB(confidence=Confidence(noise=noise, reward_range=(0.0, 1231.0)))
     agent = ranged.start(one_hot(3), Offline.empty(3))
     assert agent.driver.confidence.bound == 1240.0
     for _ in range(90):
