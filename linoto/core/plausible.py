@@ -22,7 +22,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.gates.always import Open
 from linoto.core.offline import Offline
 from linoto.core.one_hot import squared_lengths
-from linoto.core.usual_confidence import FROM_LOG
+from linoto.core.usual_confidence import FROM_LOG, with_bound_of_range
 from linoto.core.validation import rounded_up
 
 P = TypeVar("P", bound=Any)  # a policy
@@ -45,7 +45,7 @@ def with_plausible_confidence(policy: P, known: Callable[[], tuple[Floats, Offli
     confidence: Confidence = policy.composed().assumed
     if confidence.radius == "paper" or confidence.shift > 0:
         return policy
-    found = by_range(confidence)
+    found = with_bound_of_range(confidence)
     if isinstance(offline, Moments):
         found = by_rounds(found, offline)
     elif offline.total:
@@ -53,13 +53,6 @@ def with_plausible_confidence(policy: P, known: Callable[[], tuple[Floats, Offli
     if confidence.bound != USUAL.bound:
         found = replace(found, bound=confidence.bound)  # somebody said it
     return policy if found == confidence else replace(policy, confidence=found)
-
-
-def by_range(confidence: Confidence) -> Confidence:
-    """An action of length 1 may earn all that is in the range of average rewards, whatever the noise is."""
-    if confidence.reward_range is None:
-        return confidence
-    return with_bound(confidence, max(map(abs, confidence.reward_range)))
 
 
 def by_arms(confidence: Confidence, actions: Floats, offline: Offline) -> Confidence:

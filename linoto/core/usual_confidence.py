@@ -21,6 +21,7 @@ from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments
 from linoto.core.parameters import rests_on_no_set
 from linoto.core.protocols import Composition
+from linoto.core.validation import rounded_up
 from linoto.core.within import within
 
 P = TypeVar("P", bound=Any)  # a policy of explorer and gate
@@ -51,9 +52,22 @@ def with_usual_confidence(
     if not needs_no_bounds(found):
         return policy
     ridge = likeliest_of(d, log, raw) if found.gate.throws_coin and found.assumed.radius != "own" else None
+    assumed = found.assumed
     if ridge is None and (most := most_features(features)) < inf:
-        ridge = ridge_of_one_action(found.assumed, most, d)
-    return policy if ridge is None else replace(policy, confidence=replace(found.assumed, ridge=ridge))
+        assumed = with_bound_of_range(assumed)
+        ridge = ridge_of_one_action(assumed, most, d)
+    return policy if ridge is None else replace(policy, confidence=replace(assumed, ridge=ridge))
+
+
+def with_bound_of_range(confidence: Confidence) -> Confidence:
+    """With a bound that lets an action of length 1 earn all that is in the range of averages.
+
+    A bound of 1, which nobody said, is too short where the unit of rewards is small: it holds every arm at 0.
+    """
+    limits, usual = confidence.reward_range, Confidence().bound
+    if limits is None or confidence.bound != usual or max(map(abs, limits)) <= usual:
+        return confidence
+    return replace(confidence, bound=rounded_up(max(map(abs, limits))))
 
 
 def ridge_of_one_action(assumed: Confidence, most: float, d: int) -> float:

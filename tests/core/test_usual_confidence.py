@@ -191,6 +191,30 @@ def test_a_long_bound_is_that_of_everything(low: float, bound: float, ridge: flo
     assert agent.confidence.ridge == pytest.approx(confidence.ridge_for(10))
 
 
+@pytest.mark.few(3)
+@pytest.mark.parametrize("explorer", [LinTS(), LinUCB(), RandUCB()], ids=str)
+def test_behind_a_coin_the_unit_of_rewards_makes_no_difference(explorer: Any) -> None:
+    """Nobody says a bound. By one of 1 euro, whatever the range, the ridge would hold every arm at 0."""
+    clicks, euros = (
+        Gated(
+            explorer=explorer,
+            gate=Control(budget=60.0 * unit),
+            confidence=Confidence(noise="bounded", reward_range=(0.0, unit)),
+        )
+        for unit in (1.0, 2000.0)
+    )
+    agents: list[Any] = [policy.start(features=OWN, rng=0) for policy in (clicks, euros)]
+    assert agents[0].confidence.ridge == pytest.approx(agents[1].confidence.ridge)
+    context = np.ones(OWN.width)
+    for t in range(400):
+        made = [agent.decide(context=context, practice=OWN.items[0]) for agent in agents]
+        assert made[0].name == made[1].name, t
+        share = 0.2 + 0.6 * (made[0].name == OWN.items[1])
+        for agent, decision, unit in zip(agents, made, (1.0, 2000.0), strict=True):
+            agent.update(decision, share * unit)
+    assert agents[1].decide(context=context, practice=OWN.items[0]).proposal == made[0].proposal
+
+
 def test_features_that_arms_share_are_in_every_action() -> None:
     agent: Any = LinTS(confidence=CLICKS).start(features=SHARED, rng=0)
     assert SHARED.d == 8  # each arm has a constant and a slope, and all share both
