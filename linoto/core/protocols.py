@@ -108,6 +108,15 @@ def starts_without_arms(policy: object) -> bool:
     return True
 
 
+def takes_features(policy: object) -> bool:
+    """Whether it can also be told what makes the arms of its rounds; a policy of one's own need not."""
+    try:
+        signature(policy.start).bind(offline=None, features=None, rng=0)  # type: ignore[attr-defined]
+    except TypeError:
+        return False
+    return True
+
+
 class PolicyWithPromise(Policy, Protocol):
     """A policy that says what it promises."""
 

@@ -15,7 +15,14 @@ from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.features.moments import Moments, as_moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.playing import GivenRounds, Rounds, ask_in_rounds, rounds_in_python, segments
-from linoto.core.protocols import AnyAgent, Policy, PolicyForRounds, RoundAgent, starts_without_arms
+from linoto.core.protocols import (
+    AnyAgent,
+    Policy,
+    PolicyForRounds,
+    RoundAgent,
+    starts_without_arms,
+    takes_features,
+)
 from linoto.core.validation import as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
 from linoto.worlds.contexts import BLOCK, ContextualBandit
@@ -215,7 +222,8 @@ def start_in_contexts(
     if not starts_without_arms(policy):
         raise ValueError(f"policy must start without arms where rounds bring them, got {policy!r}")
     log = as_moments(offline, bandit.d)
-    return cast("PolicyForRounds", policy).start(offline=log, rng=own, **bandit.begins_with)
+    known = bandit.begins_with if takes_features(policy) else {"d": bandit.d}
+    return cast("PolicyForRounds", policy).start(offline=log, rng=own, **known)
 
 
 def in_contexts(

@@ -192,6 +192,17 @@ def test_worlds_are_played_by_what_a_loop_of_the_recipe_would_play() -> None:
     assert (one.final_loss != other.final_loss).any()
 
 
+def test_a_policy_of_ones_own_needs_no_word_for_features() -> None:
+    class Mine:
+        def start(self, *, offline: Any = None, d: Any = None, rng: Any = 0) -> Any:
+            return linoto.Greedy().start(offline=offline, d=d, rng=rng)
+
+    known: Any = plausible(logged()[0], None)
+    (world,) = known.draw(known.law(CLICKS), Drawing(worlds=1, horizon=30)).worlds
+    assert world.features is RECIPE
+    assert linoto.simulate(Mine(), world, known.log, horizon=30).arms.size == 30
+
+
 def test_the_best_of_every_round_is_said_to_need_more_than_features() -> None:
     """Arms have effects of their own in every round: no policy can know them, and the best of them count."""
     said = str(answers(shown(grid=[40.0])))
