@@ -283,10 +283,15 @@ class LogOfRounds:
         return LOG
 
     def law(self, confidence: Confidence) -> RewardLaw:
-        """How rewards scatter around the linear model: what it explains is no noise."""
+        """How rewards scatter around the linear model: what it explains is no noise.
+
+        Where all are the same there is nothing to explain, and it is as assumed.
+        """
         law = measure_law(self.whole, confidence)
-        around, freedom = self.log.residuals()
-        return law if freedom < ENOUGH else around_model(law, around / freedom, self.log.reference)
+        (around, freedom), (total, _) = self.log.residuals(), self.whole.within_arms()
+        if freedom < ENOUGH or total == 0:
+            return law
+        return around_model(law, around / freedom, self.log.reference)
 
     def certificate(self, policy: ComposedPolicy) -> Certificate:
         """What the policy promises."""

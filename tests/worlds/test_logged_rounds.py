@@ -192,6 +192,17 @@ def test_worlds_are_played_by_what_a_loop_of_the_recipe_would_play() -> None:
     assert (one.final_loss != other.final_loss).any()
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("reward", [0.0, 0.5])
+def test_rewards_that_do_not_scatter_are_as_noisy_as_assumed(reward: float) -> None:
+    """A model that explains nothing proves nothing: no click in 300 rows may be luck."""
+    ages = np.random.default_rng(0).normal(size=300)
+    rows = [RECIPE.transform({"age": age, "country": "NO"})[i % 3] for i, age in enumerate(ages)]
+    moments = Moments.from_rows(rows, np.full(300, reward))
+    known: Any = plausible(SimpleNamespace(contexts=True, recipe=RECIPE, moments=moments), None)
+    assert known.law(CLICKS) == measure_law(known.whole, CLICKS)
+
+
 def test_a_policy_of_ones_own_needs_no_word_for_features() -> None:
     class Mine:
         def start(self, *, offline: Any = None, d: Any = None, rng: Any = 0) -> Any:
