@@ -10,7 +10,7 @@ from linoto.core import coins, kernels
 from linoto.core.arrays import Bools, Floats
 from linoto.core.decisions import Decision
 from linoto.core.drivers.driver import Driver, Q
-from linoto.core.explorers import Odds, all_shares, redraws_for, share_of
+from linoto.core.explorers import Odds, Shares, all_shares, redraws_for, share_of
 
 Redraw = Callable[[str, int], list[int]] | None  # what fresh draws would have proposed, or played
 MOST_DRAWN = 20_000_000  # numbers of the draws that are asked for: 160 MB
@@ -73,12 +73,23 @@ def by_coin(
         return driver.vouched_propensity(arm, decision.proposal, asked) if certain else None
     share = decision.control_share
     share = float(driver.running.run["entry_share"]) if share is None else share
-    chosen: float | None = 0.0 if share == 1 else float(arm == decision.proposal)
-    if share != 1 and not certain:
-        odds = odds_of_proposals(driver, asked, decision.proposal, redraw)
-        chosen = share_of(driver.rule.propensity(odds), arm)
     practice = driver.practice_chance(arm, asked)
-    return None if chosen is None else coins.mixed_propensity(chosen, share, practice)
+    proposed: Shares | None = {decision.proposal: 1.0}
+    if share == 1:
+        return practice
+    if not certain:
+        proposed = driver.rule.propensity(odds_of_proposals(driver, asked, decision.proposal, redraw))
+    if proposed is None:
+        return None
+    chosen = share_of(proposed, arm) or 0.0
+    likely = coins.mixed_propensity(chosen, share, practice)
+    ways = None if given else driver.giving_way(arm, asked)
+    if ways is None:
+        return likely
+    givers, takers, weights = ways  # without a coin, practice is played where one was thrown
+    offered = driver.arms_in(asked)  # practice's own action may be one more
+    left = float(all_shares(proposed, offered) @ givers[:offered]) * practice
+    return likely + (1 - share) * (left - chosen * float(weights @ takers))
 
 
 def odds_of_proposals(driver: Driver[Q], asked: Q, proposal: int, redraw: Redraw) -> Odds:

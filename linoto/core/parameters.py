@@ -183,6 +183,8 @@ def params_in_rounds(composition: Composition, confidence: Confidence, moments: 
     fill_odds_in_rounds(params[0], composition.explorer, moments)
     of_gate = share_of(confidence, composition.guardrails)
     composition.gate.fill_for_rounds(params[0], of_gate, moments)
+    by_estimates = params[0]["share"] == kernels.CHEAP and not composition.guardrails
+    params[0]["gives_way"] = by_estimates and rule_of(composition.explorer).gives_way
     params[0]["fallback"] = FALLBACK_CODES[composition.resolved_fallback()]  # the mixture is practice
     return params
 

@@ -160,7 +160,7 @@ class LinUCB(BuiltInExplorer):
     With a `memory` or a `discount` the estimate of rewards forgets; that of the noise does not.
     """
 
-    rule: ClassVar[Rule] = Rule(code=kernels.UCB, reads_bounds=True)
+    rule: ClassVar[Rule] = Rule(code=kernels.UCB, reads_bounds=True, gives_way=True)
     words = {"scaled-ucb": {"scale": 0.25}, "ucb": {"scale": 1.0}}  # noqa: RUF012 - a constant of the class
     before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
     unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
@@ -216,6 +216,7 @@ class LinTS(ByDeviation):
         keeps_factor=True,
         propensity=by_redrawing,
         by_estimate=True,
+        gives_way=True,
     )
     words = {  # noqa: RUF012 - a constant of the class
         "scaled-thompson": {"scale": 0.5, "prior": "scaled"},
@@ -251,7 +252,12 @@ class RandUCB(ByDeviation):
     """
 
     rule: ClassVar[Rule] = Rule(
-        code=kernels.LUCK, draws=kernels.ONE_DRAW, propensity=stated, by_estimate=True, looks_at_all=True
+        code=kernels.LUCK,
+        draws=kernels.ONE_DRAW,
+        propensity=stated,
+        by_estimate=True,
+        gives_way=True,
+        looks_at_all=True,
     )
     words = {"rand-ucb": {}}  # noqa: RUF012 - a constant of the class
     unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
@@ -327,7 +333,7 @@ class SquareCB(BuiltInExplorer):
 class Greedy(BuiltInExplorer):
     """The arm with the best estimate."""
 
-    rule: ClassVar[Rule] = Rule(code=kernels.GREEDY, by_estimate=True)
+    rule: ClassVar[Rule] = Rule(code=kernels.GREEDY, by_estimate=True, gives_way=True)
     words = {"greedy": {}}  # noqa: RUF012 - a constant of the class
     unsaid: ClassVar[tuple[str, ...]] = ("discount",)  # stored data has one only where there is one
 

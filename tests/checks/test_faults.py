@@ -133,7 +133,7 @@ class SharedAlarm(LeaderAgent):
         return 0 if self.alarm[0] else super().select()
 
     def learn(self, arm: int, reward: float) -> None:
-        self.alarm[0] |= reward >= 5.0
+        self.alarm[0] |= reward >= 4.0  # what the law tells another agent
         super().learn(arm, reward)
 
 

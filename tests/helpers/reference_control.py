@@ -45,6 +45,7 @@ class ControlReference:
         self.fractions = FRACTIONS / self.unit  # (16,)
         self.weight = 20
         self.entries: list[Entry] = []
+        self.foreseen: list[tuple[float, float]] = []  # of explored plays, from 0 to 1
         self.upper = 0.0
         self.marks = np.full(16, -np.inf)
         self.stretches = 0
@@ -172,21 +173,49 @@ class ControlReference:
         variance = practice * (1 - practice) if self.noise is None else (self.noise / self.unit) ** 2
         return (variance + 0.01) / max(best - practice, 0.05)
 
+    @property
+    def foreseen_gain(self) -> float:
+        """What estimates said that explored plays gain, in units of the range."""
+        own, practice = np.mean(self.foreseen[-200:], axis=0) if self.foreseen else (0.0, 0.0)
+        return float(own - practice)
+
+    @property
+    def levels(self) -> tuple[float, float, float]:
+        """What practice earns, what explored plays earn, and the same for what they miss, from 0 to 1."""
+        few = 20 / (sum(entry.kind == "explored" for entry in self.entries) + 20)
+        practice = (self.centre - self.low) / self.unit
+        if not self.foreseen:
+            return practice, self.explored_mean + few * (practice + 0.25), self.explored_mean
+        told = [
+            (entry.reward - self.low) / self.unit
+            for entry in self.entries
+            if entry.kind in ("closed", "control") and entry.reward is not None
+        ]
+        practice = (sum(told) + 40 * np.mean(self.foreseen, axis=0)[1]) / (len(told) + 40)
+        hoped = self.explored_mean + few * min(practice + max(self.foreseen_gain / 2, 0.25), 1.0)
+        return practice, hoped, hoped
+
     def cheap_share(self, practice: float | None = None, best: float | None = None) -> float:
         """The share of a cheap coin, in a round whose estimates are these (as usual where there are none)."""
-        preferred, centre = 1.0, (self.centre - self.low) / self.unit
+        preferred, (level, hoped, believed) = 1.0, self.levels
         if practice is not None and best is not None:
-            here, usual = np.clip([practice - self.low, best - self.low], 0, self.unit) / self.unit, centre
-            ratio = self.told(*here) / self.told(usual, self.explored_mean)
+            here = np.clip([practice - self.low, best - self.low], 0, self.unit) / self.unit
+            ratio = self.told(*here) / self.told(level, believed)
             preferred = float(np.clip(np.sqrt(np.sqrt(ratio)), 0.5, 2.0))
-        left, explored = self.room + self.unit, sum(entry.kind == "explored" for entry in self.entries)
-        gap = max(self.explored_mean + 20 * (centre + 0.25) / (explored + 20) - centre, 0.02)
-        variance = centre * (1 - centre) if self.noise is None else (self.noise / self.unit) ** 2
-        fees = max(4, variance / (gap * max(1 - centre, 0.05) ** 2))
-        fee = left / (fees * max(1 - self.explored_mean, 0.1)) + self.epsilon * len(self.entries)
-        dearest = np.log(16 / self.delta) * (self.high - self.centre) / fee
-        share = preferred * max(2 * self.unit / (2 * self.unit + left), 1 - np.exp(-dearest))
+        left, fees, purse = self.room + self.unit, (1.0, 4.0), 2 * self.unit
+        if self.foreseen:
+            fees, purse = (1.5, 1.5), 0.0
+        variance = level * (1 - level) if self.noise is None else (self.noise / self.unit) ** 2
+        need = max(fees[1], fees[0] * variance / (max(hoped - level, 0.02) * max(1 - level, 0.05) ** 2))
+        fee = left / (need * max(1 - believed, 0.1)) + self.epsilon * len(self.entries)
+        dearest = np.log(16 / self.delta) * self.unit * (1 - level) / fee
+        share = preferred * max(purse / (purse + left), 1 - np.exp(-dearest))
         return float(np.clip(share, 0.01, 0.9))
+
+    def foresee(self, own: float, practice: float) -> None:
+        """What the estimates say of an explored play, and of practice's arm in its place."""
+        seen = np.clip([own - self.low, practice - self.low], 0, self.unit) / self.unit
+        self.foreseen.append((float(seen[0]), float(seen[1])))
 
     def commit(self, kind: str, share: float | None = None) -> None:
         """A round is played, by this share of control if others have a say too; its reward is to come."""

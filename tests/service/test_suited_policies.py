@@ -22,7 +22,7 @@ from linoto.service.storage.places import Place
 UNSAID: dict[str, Any] = {
     "explorer alone": linoto.LinTS(confidence=replace(CLICKS, bound=1.0)),
     "nothing but a name": linoto.RandUCB(),
-    "no gate": linoto.Gated(confidence=CLICKS),
+    "no gate": linoto.Gated(confidence=replace(CLICKS, bound=1.0)),
 }
 EMPTY = {"moments": None}
 

@@ -297,6 +297,13 @@ class Driver(ABC, Generic[Q]):
     def practice_is_drawn(self, asked: Q) -> bool:
         """Whether practice is a draw among several arms."""
 
+    def giving_way(self, arm: int, asked: Q) -> tuple[Bools, Bools, Floats] | None:
+        """(k,) which arms give way to this one, as practice's, and to which it does; practice's weights.
+
+        None where none does in any round.
+        """
+        return None
+
     def redrawn(self, asked: Q, chosen: str, draws: Floats) -> list[int]:
         """What each of these draws would have `chosen`; the state is as it was afterwards."""
         state, normals = self.running.state, self.running.held.vectors[kernels.NORMALS]

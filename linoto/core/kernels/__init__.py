@@ -50,6 +50,7 @@ COMPILED = {  # what Python calls, by file
     "rounds": (
         "context_begin",
         "context_commit",
+        "context_gains",
         "context_decide",
         "context_observe",
         "context_play",

@@ -12,6 +12,7 @@ from linoto.core.arrays import Floats, Ints, Records
 from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.layout import (
     AGAINST,
+    BELIEVED,
     CENTRE_MEMORY,
     CENTRE_WEIGHT,
     CHEAP_FEES,
@@ -22,6 +23,9 @@ from linoto.core.kernels.layout import (
     CONTROL_PLAY,
     EXPLORED_PLAY,
     FEES,
+    FORESEEN_FEES,
+    FORESEEN_MEMORY,
+    FORESEEN_WEIGHT,
     FROM_CONTROL,
     FROM_EXPLORER,
     HOPED_GAP,
@@ -60,6 +64,8 @@ def open_control(p: Any, r: Any) -> None:
     mean = r.logged_rewards / r.logged if r.logged > 0 else middle
     r.centre = min(max(mean, p.low), p.low + p.unit)
     r.centre_weight = CENTRE_WEIGHT
+    r.foreseen = r.practised_rewards = 0
+    r.foreseen_own = r.foreseen_practice = r.practised_mean = 0.0
     r.upper_practice = 0.0
     r.stretches = r.coin_thrown = 0
     r.root_is_known = 0
@@ -252,16 +258,57 @@ def told_by_control(p: Any, practice: float, best: float) -> float:
 
 
 @inner
-def cheap_fees(p: Any, r: Any) -> float:
+def foresee(p: Any, r: Any, own: float, practice: float) -> None:
+    """Count what the estimates say of an explored play, and of practice's arm in its place."""
+    r.foreseen = min(r.foreseen + 1, FORESEEN_MEMORY)
+    r.foreseen_own += (in_units(p, own) - r.foreseen_own) / r.foreseen
+    r.foreseen_practice += (in_units(p, practice) - r.foreseen_practice) / r.foreseen
+
+
+@inner
+def foreseen_gain(r: Any) -> float:
+    """What the estimates say explored plays gain, in units of the range; 0 where they have said nothing."""
+    return float(r.foreseen_own - r.foreseen_practice)
+
+
+@inner
+def practice_level(p: Any, r: Any) -> float:
+    """About what practice earns where the explorer wants another arm, in units of the range.
+
+    By its rewards and, where estimates foresee it, by what they say in place of the mean of the log: practice
+    is disputed where it is bad.
+    """
+    if r.foreseen == 0:
+        return in_units(p, r.centre)
+    told = r.practised_rewards * r.practised_mean + FORESEEN_WEIGHT * r.foreseen_practice
+    return float(told / (r.practised_rewards + FORESEEN_WEIGHT))
+
+
+@inner
+def hoped_level(p: Any, r: Any, practice: float) -> float:
+    """About what explored plays earn, in units of the range: the first ones as is hoped for."""
+    few = CENTRE_WEIGHT / (r.explored_plays + CENTRE_WEIGHT)
+    hoped = practice + max(BELIEVED * foreseen_gain(r), HOPED_GAP)
+    return float(explored_mean(p, r) + few * (min(hoped, 1.0) if r.foreseen > 0 else hoped))
+
+
+@inner
+def believed_level(p: Any, r: Any, practice: float) -> float:
+    """The same for what they miss: where no estimates say more, the first ones earn nothing."""
+    return hoped_level(p, r, practice) if r.foreseen > 0 else explored_mean(p, r)
+
+
+@inner
+def cheap_fees(p: Any, r: Any, practice: float) -> float:
     """How many times what was missed before a bet counts should fit into what may be lost.
 
-    A bet falls behind by its fraction times the variance over twice the share, in every round. More than four
-    times are needed where the gain is small: the bet then has to be small, and its fee is large.
+    A bet falls behind by its fraction times the variance over twice the share, in every round. Where the gain
+    is small the bet has to be small, and its fee is large.
     """
-    practice, few = in_units(p, r.centre), CENTRE_WEIGHT / (r.explored_plays + CENTRE_WEIGHT)
-    gap = max(explored_mean(p, r) + few * (practice + HOPED_GAP) - practice, SMALLEST_GAP)
-    above = max(1.0 - practice, LEAST_GAP)
-    return float(max(CHEAP_FEES, practice_variance(p, practice) / (gap * above * above)))
+    least = FORESEEN_FEES if r.foreseen > 0 else CHEAP_FEES
+    times = FORESEEN_FEES if r.foreseen > 0 else 1.0
+    gap, above = max(hoped_level(p, r, practice) - practice, SMALLEST_GAP), max(1.0 - practice, LEAST_GAP)
+    return float(max(least, times * practice_variance(p, practice) / (gap * above * above)))
 
 
 @inner
@@ -271,7 +318,8 @@ def preference(p: Any, r: Any, best: float, practice: float) -> float:
     Where shares p cost p times the gap, and their noise is the variance over p, the cheapest ones are in
     proportion to the root of the variance over the gap. Estimates err: it is the root of that.
     """
-    usual = told_by_control(p, in_units(p, r.centre), explored_mean(p, r))
+    level = practice_level(p, r)
+    usual = told_by_control(p, level, believed_level(p, r, level))
     here = told_by_control(p, in_units(p, practice), in_units(p, best))
     ratio = sqrt(sqrt(here / usual))  # a power has other bits on other processors
     return float(min(max(ratio, 1.0 / MOST_PREFERRED), MOST_PREFERRED))
@@ -283,11 +331,12 @@ def cheap_share(p: Any, r: Any, preferred: float) -> float:
 
     It is preferred to play practice where the estimates say that it costs little.
     """
-    left, missed = r.room + p.unit, max(1.0 - explored_mean(p, r), LEAST_MISSED)
-    fee = left / (cheap_fees(p, r) * missed) + p.epsilon * r.rounds
-    usable = -expm1(-p.coin_level * (p.low + p.unit - r.centre) / fee)
-    share = preferred * max(CHEAP_PURSE * p.unit / (CHEAP_PURSE * p.unit + left), usable)
-    return float(min(max(share, CHEAP_LEAST), MOST_SHARE))
+    practice, left = practice_level(p, r), r.room + p.unit
+    missed = max(1.0 - believed_level(p, r, practice), LEAST_MISSED)
+    fee = left / (cheap_fees(p, r, practice) * missed) + p.epsilon * r.rounds
+    usable = -expm1(-p.coin_level * p.unit * (1.0 - practice) / fee)
+    purse = 0.0 if r.foreseen > 0 else CHEAP_PURSE * p.unit / (CHEAP_PURSE * p.unit + left)
+    return float(min(max(preferred * max(purse, usable), CHEAP_LEAST), MOST_SHARE))
 
 
 @inner
@@ -428,6 +477,8 @@ def enter_coin_reward(p: Any, r: Any, reward: float) -> None:
         r.centre_weight = min(r.centre_weight + 1.0, CENTRE_MEMORY)
         value = min(max(reward, p.low), p.low + p.unit)
         r.centre += (value - r.centre) / r.centre_weight
+        r.practised_rewards = min(r.practised_rewards + 1, int(CENTRE_MEMORY - CENTRE_WEIGHT))
+        r.practised_mean += (in_units(p, reward) - r.practised_mean) / r.practised_rewards
     if p.every == 0 and (means or (r.entry == CONTROL_PLAY and (p.realised == 0 or reward != worst))):
         before = r.upper_practice - p.unit + (r.entry_centre - reward)  # if nothing else is pending
         lower_practice(p, r, before if means else r.upper_practice)

@@ -28,6 +28,10 @@ CHEAP = -1.0  # in place of a share: as many as a bet needs to pay, and rather w
 CHEAP_PURSE, CHEAP_LEAST, CHEAP_FEES = 2.0, 0.01, 4.0  # the same three for that
 LEAST_MISSED, LEAST_GAP, MOST_PREFERRED = 0.1, 0.05, 2.0  # units; how many times more, or less, than usual
 HOPED_GAP, SMALLEST_GAP = 0.25, 0.02  # units: what exploring gains a round before that is seen, and at least
+# Where estimates foresee what exploring gains: they are those of so many plays, and stand for 40 control
+# rounds; half of the gain is believed, fees are lower, and a small part of it is not worth a coin.
+FORESEEN_MEMORY, FORESEEN_WEIGHT, BELIEVED = 200, 40.0, 0.5
+FORESEEN_FEES, SMALL_PART = 1.5, 0.15
 CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
 LOG_START = 8.0  # the same for the reference: this part of the log's rows
 TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
@@ -95,6 +99,7 @@ PARAMS = np.dtype(
         ("reference_level", np.float64),  # log(1/d2)
         ("kappa", np.float64),  # rounding of the logging mixture
         ("share", np.float64),  # of control plays; 0: as the room asks for; CHEAP
+        ("gives_way", np.int64),  # 1: the explorer leaves practice the rounds in which it hopes for little
         ("loan", np.float64),  # what evidence other than the coin's may spend beyond the coin's own
         ("loan_from", np.int64),
         ("every", np.int64),  # rounds between the starts of stretches; 0: only the first round is one
@@ -175,6 +180,11 @@ RUN = np.dtype(
         ),  # 1: the decision below stands until it is committed
         ("centre", np.float64),  # c, about what practice earns now
         ("centre_weight", np.float64),
+        ("foreseen", np.int64),  # explored plays of which the estimates said, in units from 0 to 1, what
+        ("foreseen_own", np.float64),  # they would earn on average, and
+        ("foreseen_practice", np.float64),  # practice's arm in their place
+        ("practised_rewards", np.int64),  # of plays of practice where the explorer wanted another arm
+        ("practised_mean", np.float64),  # what they earned, in the same units
         (
             "upper_practice",
             np.float64,

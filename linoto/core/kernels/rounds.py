@@ -19,6 +19,8 @@ from linoto.core.kernels.control import (
     coin_odds,
     enter_coin_play,
     enter_coin_reward,
+    foresee,
+    foreseen_gain,
     open_control,
     preference,
     throw_coin,
@@ -62,6 +64,7 @@ from linoto.core.kernels.layout import (
     ARM_ROWS,
     COUNT_ROWS,
     EXCESS,
+    EXPLORED_PLAY,
     FACTOR,
     FROM_CONTROL,
     FROM_LCB,
@@ -86,6 +89,7 @@ from linoto.core.kernels.layout import (
     ROOM,
     SCORE,
     SCORE_DRAWS,
+    SMALL_PART,
     STEP,
     TARGET,
     THE_MODEL,
@@ -104,6 +108,7 @@ from linoto.core.kernels.measuring import (
     measure_all,
 )
 from linoto.core.kernels.rails import rails_commit, rails_measure, rails_observe, rails_value
+from linoto.core.kernels.sampling import noise_share
 from linoto.core.kernels.told import learn_metrics, propose_among, propose_told, told_compare
 
 lost_row = inner(where_lost)
@@ -459,6 +464,30 @@ def preferred_by_estimates(p: Any, s: State, weights: Floats, offered: int) -> f
 
 
 @inner
+def gains_little(p: Any, s: State, arm: int, practice: int) -> bool:
+    """Whether this arm is hoped to gain too little on practice's to be worth a coin.
+
+    Each coin makes what is known of practice's sum less certain, whatever its round gains: it is thrown where
+    the estimates, and one deviation more that is known of the arm than of practice's, promise a part of what
+    explored plays are foreseen to gain.
+    """
+    least = SMALL_PART * foreseen_gain(s.run[0]) * p.unit
+    if p.gives_way == 0 or arm == practice or not least > 0.0:
+        return False
+    mean, width = s.arms[MEAN], s.arms[WIDTH]
+    unknown = p.noise * noise_share(p, s.run[0]) * (width[arm] - width[practice])
+    return bool(mean[arm] - mean[practice] + max(unknown, 0.0) < least)
+
+
+@compiled
+def context_gains(params: Records, s: State, arm: int, givers: Ints, takers: Ints) -> None:
+    """Of arms that were looked at: which would give way to practice's `arm`, and to which `arm` would."""
+    for a in range(givers.size):
+        givers[a] = 1 if gains_little(params[0], s, a, arm) else 0
+        takers[a] = 1 if gains_little(params[0], s, arm, a) else 0
+
+
+@inner
 def decide_measured(
     params: Records, s: State, weights: Floats, offered: int, proposal: int, coin: Part, shift: Part
 ) -> int:
@@ -486,7 +515,8 @@ def decide_measured(
         if shift is not None and p.loan_from == THE_MODEL:
             tell_online(s)
             vouched = max(vouched, vouched_room(params[1], online(s), None, 1))
-        throw_coin(p, r, vouched, False, preferred_by_estimates(p, s, weights, offered))
+        little = proposal < 0 and gains_little(p, s, r.proposal, r.fallback)
+        throw_coin(p, r, vouched, little, preferred_by_estimates(p, s, weights, offered))
         return int(r.arm)
     fall_back_on_practice(params, s, offered, shift)
     choose(p, s, proposal)
@@ -500,6 +530,11 @@ def context_commit(
     """Count a decision when it is made; a play by practice is owed nothing."""
     p, r, excess = params[0], s.run[0], s.vectors[EXCESS]
     if coin is not None:
+        if p.share < 0.0 and r.entry == EXPLORED_PLAY:
+            if r.behind == 1:
+                follow(s)
+            theta = s.vectors[THETA]
+            foresee(p, r, dot(theta, action), dot(theta, practice))
         enter_coin_play(p, r, coin_odds(r))
     r.rounds += 1
     r.fresh = r.coin_thrown = 0

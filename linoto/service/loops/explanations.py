@@ -292,4 +292,9 @@ def coin_reason(event: DecisionMade, loop: Loop) -> str:
         return loop.agent.gate.refusal(budget)
     if event.shut:
         return f"Nothing more may be lost of {' and '.join(event.shut)}, so nothing is tried."
+    if event.loop_mode == "live":
+        return (
+            f"It is expected to gain too little on {practice}, current practice, to be worth a coin, so "
+            f"{practice} is played."
+        )
     return f"No coin was thrown: {practice}, current practice, is played in this mode."

@@ -98,6 +98,9 @@ def test_a_cheap_share_is_larger_where_the_estimates_say_that_practice_costs_lit
         reward, x = world.reward(decision), np.array(decision.action)
         agent.update(decision, reward)
         oracle.commit(kind_of(decision), expected)
+        if kind_of(decision) == "explored":
+            theta = np.linalg.solve(V, b)
+            oracle.foresee(x @ theta, np.array(decision.practice) @ theta)
         oracle.observe(decision.round - 1, reward)
         V, b = V + np.outer(x, x), b + reward * x
     ratios = np.array([share / usual for share, usual in shares])
