@@ -31,7 +31,7 @@ HOPED_GAP, SMALLEST_GAP = 0.25, 0.02  # units: what exploring gains a round befo
 # Where estimates foresee what exploring gains: they are those of so many plays, and stand for 40 control
 # rounds; half of the gain is believed, fees are lower, and a small part of it is not worth a coin.
 FORESEEN_MEMORY, FORESEEN_WEIGHT, BELIEVED = 200, 40.0, 0.5
-FORESEEN_FEES, SMALL_PART = 1.5, 0.15
+FORESEEN_FEES, SMALL_PART = 1.5, 0.1
 CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
 LOG_START = 8.0  # the same for the reference: this part of the log's rows
 TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and

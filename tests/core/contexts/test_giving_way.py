@@ -48,7 +48,7 @@ def gave_way(decision: Decision) -> bool:
 
 
 def test_an_arm_gives_way_by_the_formula() -> None:
-    """In NumPy: its gain, with a deviation more of what is unknown, is .15 of what explored plays have."""
+    """In NumPy: its gain, with a deviation more of what is unknown, is a tenth of what explored plays have."""
     world, gains, kinds = Clicks(1), [], {True: 0, False: 0}
     V, b = np.eye(3) * 3 / 16 + world.rows.T @ world.rows, world.rows.T @ world.outcomes
     agent = Gated(explorer=LinTS(noise="assumed"), gate=CHEAP, confidence=CLICKS).start(world.log, rng=2)
@@ -59,7 +59,7 @@ def test_an_arm_gives_way_by_the_formula() -> None:
         theta, inverse = np.linalg.solve(V, b), np.linalg.inv(V)
         arm, practice = actions[decision.proposal], actions[decision.fallback]
         wider = np.sqrt(arm @ inverse @ arm) - np.sqrt(practice @ inverse @ practice)
-        hoped, least = (arm - practice) @ theta + 0.5 * max(wider, 0.0), 0.15 * np.mean(gains or [0.0])
+        hoped, least = (arm - practice) @ theta + 0.5 * max(wider, 0.0), 0.1 * np.mean(gains or [0.0])
         if decision.proposal != decision.fallback and abs(hoped - least) > 1e-9:
             assert gave_way(decision) == (hoped < least and least > 0)
             kinds[gave_way(decision)] += 1
