@@ -42,6 +42,7 @@ POLICIES = {
         gate=linoto.Control(budget=6.0, loan=2.0, promise="expected"),
         confidence=CLICKS,
     ),
+    "cheap coin": linoto.Gated(gate=linoto.Control(budget=20.0, share="cheap"), confidence=CLICKS),
     "open": linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open(), confidence=CLICKS),
     "by gaps": linoto.Gated(
         explorer=linoto.SquareCB(scale=1.0), gate=linoto.Control(budget=6.0), confidence=CLICKS

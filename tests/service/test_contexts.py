@@ -86,6 +86,28 @@ def test_a_loop_does_what_an_agent_does(any_place: Place) -> None:
         assert loop.state.groups["explore"].plays > 5
 
 
+def test_an_arm_that_gave_way_says_so_and_is_replayed(any_place: Place) -> None:
+    """No coin is thrown for it, practice is what was played, and the events give back what was foreseen."""
+    rng, found = np.random.default_rng(4), []
+    with opened(any_place) as service:
+        create(service, policy=POLICIES["cheap coin"], practice="given")
+        for _ in range(150):
+            context = context_of(rng)
+            made = decide(service, context=context, practice={"A": 0.4, "B": 0.3, "C": 0.3})
+            event = event_of(service, made.decision_id)
+            if event.control_share is None and event.arm != event.favourite:
+                found.append(made.decision_id)
+                assert made.mode == "safe" and 0 < (made.propensity or 0) <= 1
+            reward(service, made.decision_id, float(rng.random() < likes(made.arm, context["country"])))
+        assert service.loops.get("loop").agent.running.run["foreseen"] > 10
+        assert len(set(digests(service))) == 1
+        loop = service.loops.get("loop")
+        said = service.store.read_database(lambda c: explain(c, loop, found[-1]).reasons)
+    assert len(found) > 1
+    assert said[1].startswith("It is expected to gain too little on ") and said[1].endswith(" is played.")
+    assert said[-1].endswith(" was played as the safe arm: it is what current practice plays in this round.")
+
+
 def test_a_lost_reward_and_an_expired_one_are_learnt_from_as_such(any_place: Place) -> None:
     clock = FakeClock()
     with opened(any_place, clock=clock) as service:

@@ -48,7 +48,7 @@ def gave_way(decision: Decision) -> bool:
 
 
 def test_an_arm_gives_way_by_the_formula() -> None:
-    """In NumPy: its gain, with a deviation more of what is unknown, is a tenth of what explored plays have."""
+    """In NumPy: what it gains, and a deviation of what is unknown of it, is below a tenth of the usual."""
     world, gains, kinds = Clicks(1), [], {True: 0, False: 0}
     V, b = np.eye(3) * 3 / 16 + world.rows.T @ world.rows, world.rows.T @ world.outcomes
     agent = Gated(explorer=LinTS(noise="assumed"), gate=CHEAP, confidence=CLICKS).start(world.log, rng=2)
