@@ -155,10 +155,8 @@ class Rule(NamedTuple):
     keeps_scores: bool = False  # whether it scores in some rounds only: the arms must stay the same
     reads_bounds: bool = False  # whether it scores by the bounds of the confidence, as they are in each round
     by_estimate: bool = False  # whether it scores by the linear estimate and what is left of it to learn
-    gives_way: bool = (
-        False  # whether it may leave practice the rounds in which it hopes for little: its plays
-    )
-    # are what it believes in, not draws that every arm is owed
+    gives_way: bool = False  # whether it may leave practice the rounds in which it hopes for little: what it
+    # plays is what it believes in, not a draw that every arm is owed
     looks_at_all: bool = False  # whether its propensities take a look at every arm where a decision does not
 
     @property

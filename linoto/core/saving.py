@@ -125,6 +125,16 @@ def under_stored_names(run: Records) -> Records:
     return run.view(np.dtype(fields))
 
 
+def lasting_run(state: State) -> Records:
+    """The run of rounds that bring their own arms, without a decision that may change."""
+    run = state.run.copy()
+    for name in (*kernels.DECIDED, "longest", "split"):
+        run[name] = 0
+    for name in set(kernels.RUN.names or ()) - kernels.ONLINE_FIELDS:
+        run[1:][name] = 0
+    return under_stored_names(run)
+
+
 def lasting_rows(state: State, params: Records) -> dict[str, npt.NDArray[Any]]:
     """The rows of rounds that bring their own arms that a snapshot holds, each under its name: views.
 

@@ -185,7 +185,7 @@ class ControlReference:
         few = 20 / (sum(entry.kind == "explored" for entry in self.entries) + 20)
         practice = (self.centre - self.low) / self.unit
         if not self.foreseen:
-            return practice, self.explored_mean + few * (practice + 0.25), self.explored_mean
+            return practice, self.explored_mean + few * min(practice + 0.25, 1.0), self.explored_mean
         told = [
             (entry.reward - self.low) / self.unit
             for entry in self.entries

@@ -58,7 +58,7 @@ from linoto.core.playing import (
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.rails import Rails, Values
 from linoto.core.running import Running
-from linoto.core.saving import lasting_rows, under_stored_names
+from linoto.core.saving import lasting_rows, lasting_run
 from linoto.core.tickets import Ticket, play_of
 from linoto.core.validation import as_arm, as_floats
 from linoto.core.warm_up import Sampling, warm_up_contexts, warm_up_proposals
@@ -774,24 +774,11 @@ class RoundArms(Driver[Round]):
 
     def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         self.follow()
-        moments, run = self.moments, self.running.state.run.copy()
-        for name in (*kernels.DECIDED, "longest", "split"):
-            run[name] = 0
-        for name in set(kernels.RUN.names or ()) - kernels.ONLINE_FIELDS:
-            run[1:][name] = 0
-        header: dict[str, Any] = {
-            "agent": "contextual",
-            "count": moments.count,
-            "reward_sum": moments.reward_sum,
-            "reward_squares": moments.reward_squares,
-        }
-        arrays = {
-            "run": under_stored_names(run),
-            "gram": moments.gram,
-            "reward_vector": moments.reward_vector,
-        }
+        state, moments, sums = self.running.state, self.moments, ("count", "reward_sum", "reward_squares")
+        header: dict[str, Any] = {"agent": "contextual", **{name: getattr(moments, name) for name in sums}}
+        arrays = {"run": lasting_run(state), "gram": moments.gram, "reward_vector": moments.reward_vector}
         if self.order is not None:
-            blocks = self.running.state.vectors[[kernels.BLOCK_BEGIN, kernels.BLOCK_END]]
+            blocks = state.vectors[[kernels.BLOCK_BEGIN, kernels.BLOCK_END]]
             arrays |= {"order": self.order.places, "blocks": blocks}
         if self.standing is not None:
             asked, decision = self.standing
@@ -799,7 +786,7 @@ class RoundArms(Driver[Round]):
             arrays |= {"actions": asked.columns, "weights": asked.weights}
             if self.rule.states_chances:
                 arrays["chances"] = self.chances(asked)
-        return header, arrays | lasting_rows(self.running.state, self.running.params)
+        return header, arrays | lasting_rows(state, self.running.params)
 
     # -- what is drawn
 

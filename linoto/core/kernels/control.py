@@ -13,6 +13,7 @@ from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.layout import (
     AGAINST,
     BELIEVED,
+    CAUTION,
     CENTRE_MEMORY,
     CENTRE_WEIGHT,
     CHEAP_FEES,
@@ -288,8 +289,7 @@ def practice_level(p: Any, r: Any) -> float:
 def hoped_level(p: Any, r: Any, practice: float) -> float:
     """About what explored plays earn, in units of the range: the first ones as is hoped for."""
     few = CENTRE_WEIGHT / (r.explored_plays + CENTRE_WEIGHT)
-    hoped = practice + max(BELIEVED * foreseen_gain(r), HOPED_GAP)
-    return float(explored_mean(p, r) + few * (min(hoped, 1.0) if r.foreseen > 0 else hoped))
+    return float(explored_mean(p, r) + few * min(practice + max(BELIEVED * foreseen_gain(r), HOPED_GAP), 1.0))
 
 
 @inner
@@ -305,10 +305,9 @@ def cheap_fees(p: Any, r: Any, practice: float) -> float:
     A bet falls behind by its fraction times the variance over twice the share, in every round. Where the gain
     is small the bet has to be small, and its fee is large.
     """
-    least = FORESEEN_FEES if r.foreseen > 0 else CHEAP_FEES
-    times = FORESEEN_FEES if r.foreseen > 0 else 1.0
     gap, above = max(hoped_level(p, r, practice) - practice, SMALLEST_GAP), max(1.0 - practice, LEAST_GAP)
-    return float(max(least, times * practice_variance(p, practice) / (gap * above * above)))
+    fees = practice_variance(p, practice) / (gap * above * above)
+    return float(max(FORESEEN_FEES, CAUTION * fees) if r.foreseen > 0 else max(CHEAP_FEES, fees))
 
 
 @inner
@@ -477,8 +476,9 @@ def enter_coin_reward(p: Any, r: Any, reward: float) -> None:
         r.centre_weight = min(r.centre_weight + 1.0, CENTRE_MEMORY)
         value = min(max(reward, p.low), p.low + p.unit)
         r.centre += (value - r.centre) / r.centre_weight
-        r.practised_rewards = min(r.practised_rewards + 1, int(CENTRE_MEMORY - CENTRE_WEIGHT))
-        r.practised_mean += (in_units(p, reward) - r.practised_mean) / r.practised_rewards
+        if p.share < 0.0:
+            r.practised_rewards = min(r.practised_rewards + 1, int(CENTRE_MEMORY - CENTRE_WEIGHT))
+            r.practised_mean += (in_units(p, reward) - r.practised_mean) / r.practised_rewards
     if p.every == 0 and (means or (r.entry == CONTROL_PLAY and (p.realised == 0 or reward != worst))):
         before = r.upper_practice - p.unit + (r.entry_centre - reward)  # if nothing else is pending
         lower_practice(p, r, before if means else r.upper_practice)

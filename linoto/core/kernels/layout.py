@@ -28,10 +28,8 @@ CHEAP = -1.0  # in place of a share: as many as a bet needs to pay, and rather w
 CHEAP_PURSE, CHEAP_LEAST, CHEAP_FEES = 2.0, 0.01, 4.0  # the same three for that
 LEAST_MISSED, LEAST_GAP, MOST_PREFERRED = 0.1, 0.05, 2.0  # units; how many times more, or less, than usual
 HOPED_GAP, SMALLEST_GAP = 0.25, 0.02  # units: what exploring gains a round before that is seen, and at least
-# Where estimates foresee what exploring gains: they are those of so many plays, and stand for 40 control
-# rounds; half of the gain is believed, fees are lower, and a small part of it is not worth a coin.
-FORESEEN_MEMORY, FORESEEN_WEIGHT, BELIEVED = 200, 40.0, 0.5
-FORESEEN_FEES, SMALL_PART = 1.5, 0.1
+FORESEEN_MEMORY, FORESEEN_WEIGHT, BELIEVED = 200, 40.0, 0.5  # plays; rewards that these stand for; of a gain
+FORESEEN_FEES, CAUTION, SMALL_PART = 1.5, 1.5, 0.1  # of the usual gain: less is not worth a coin
 CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
 LOG_START = 8.0  # the same for the reference: this part of the log's rows
 TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
