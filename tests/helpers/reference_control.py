@@ -204,7 +204,7 @@ class ControlReference:
             preferred = float(np.clip(np.sqrt(np.sqrt(ratio)), 0.5, 2.0))
         left, fees, purse = self.room + self.unit, (1.0, 4.0), 2 * self.unit
         if self.foreseen:
-            fees, purse = (1.5, 1.5), 0.0
+            fees, purse = (1.5, 2.5), 0.0
         variance = level * (1 - level) if self.noise is None else (self.noise / self.unit) ** 2
         need = max(fees[1], fees[0] * variance / (max(hoped - level, 0.02) * max(1 - level, 0.05) ** 2))
         fee = left / (need * max(1 - believed, 0.1)) + self.epsilon * len(self.entries)
