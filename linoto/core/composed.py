@@ -97,13 +97,14 @@ class Composed:
             return self.start(**of_log(actions), rng=rng)
         log = actions if isinstance(actions, Moments) else offline
         policy = with_plausible_confidence(self, lambda: stated_log(actions, offline, d=d, features=features))
-        if isinstance(log, Moments) or (actions is None and log is None):
-            policy = policy.suited_to(as_moments(log, dimension(d, features)), features)
+        in_rounds = isinstance(log, Moments) or (actions is None and log is None)
+        summed = as_moments(log, dimension(d, features)) if in_rounds else None
+        policy = policy.suited_to(summed, features)
         driver = policy.driver_for(actions, offline, rng, names, d=d, features=features)
         return Agent(policy, driver)
 
-    def suited_to(self, log: Moments, features: Features | None) -> Composed:
-        """The policy with what nobody chose and a log of rounds says."""
+    def suited_to(self, log: Moments | None, features: Features | None) -> Composed:
+        """The policy with what nobody chose, for a log of rounds or, where it is None, for arms that stay."""
         return self
 
     def driver_for(

@@ -103,7 +103,8 @@ class Doubling:
         """The policy's own, for one epoch: a promise does not outlive the reset."""
         if not hasattr(self.policy, "certificate"):
             raise ValueError(f"policy must say what it promises, got {self.policy!r}")
-        certificate: Certificate = self.policy.certificate(actions, offline)
+        with confidence_from_log(False):  # as every epoch starts
+            certificate: Certificate = self.policy.certificate(actions, offline)
         return replace(
             certificate,
             holds=False,

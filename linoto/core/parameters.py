@@ -152,7 +152,8 @@ def rests_on_no_set(composition: Composition) -> bool:
     gate: Any = composition.gate
     if gate.code == kernels.OPEN:
         return True
-    by_set = gate.reads_bounds(composition.assumed) or composition.resolved_fallback() != "mixture"
+    fallback = composition.resolved_fallback()
+    by_set = gate.reads_bounds(composition.assumed) or not (fallback == "mixture" or is_arm(fallback))
     return bool(gate.throws_coin) and not by_set
 
 

@@ -83,7 +83,7 @@ class BuiltInExplorer(Composed):
         unsaid: dict[str, None] = {"confidence": None}  # what is assumed of rewards is said once
         return Gated(explorer=replace(self, **unsaid), gate=Open(), confidence=self.confidence)
 
-    def suited_to(self, log: Moments, features: Features | None) -> BuiltInExplorer:
+    def suited_to(self, log: Moments | None, features: Features | None) -> BuiltInExplorer:
         return with_confidence_of(self, log, features)
 
 
@@ -487,7 +487,7 @@ class Gated(Composed):
         usual = default_gate_in_rounds(Moments.empty(1), self.assumed)
         return self if gate is not None else replace(self, gate=usual)
 
-    def suited_to(self, log: Moments, features: Features | None) -> Gated:
+    def suited_to(self, log: Moments | None, features: Features | None) -> Gated:
         return with_confidence_of(self, log, features)
 
     def with_parameter(self, name: str, value: float) -> Gated:

@@ -1,6 +1,7 @@
-"""The ridge and the radius of a policy where it starts, if nobody says one and no promise is proved by it.
+"""Bound, ridge and radius of a policy where it starts, if nobody says one and no promise is proved by it.
 
-The ridge is that of the features which one action can have; behind a coin that of a log, the likeliest one.
+The bound is what the range of rewards allows. The ridge is that of the features which one action can have;
+behind a coin that of a log, the likeliest one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ FOUND = ("ridge", "noise", "bound", "radius")  # what a start finds, of what nob
 def with_usual_confidence(
     policy: P, d: int, log: Callable[[], Moments], raw: Floats | None = None, features: object = None
 ) -> P:
-    """The policy with the ridge by which its log of d features is the likeliest, unless it says one.
+    """The policy with the bound of its range, and the ridge by which its log of d features is the likeliest.
+
+    What it says itself stays. The bound is `with_bound_where_unproved`, for arms that stay too.
 
     `LinUCB` at a part of its radius then has the ridge of what one action can have, and scores by its radius.
 
@@ -48,15 +51,25 @@ def with_usual_confidence(
     Without such a log, or without a gate, it is `ridge_of_one_action` where arms have features of their own:
     those of the other arms are 0 in an action. So it is where a radius is of each arm's own model.
     """
+    policy = with_bound_where_unproved(policy)
     found = with_own_radius(policy, features)
     if not needs_no_bounds(found):
         return policy
     ridge = likeliest_of(d, log, raw) if found.gate.throws_coin and found.assumed.radius != "own" else None
-    assumed = found.assumed
     if ridge is None and (most := most_features(features)) < inf:
-        assumed = with_bound_of_range(assumed)
-        ridge = ridge_of_one_action(assumed, most, d)
-    return policy if ridge is None else replace(policy, confidence=replace(assumed, ridge=ridge))
+        ridge = ridge_of_one_action(found.assumed, most, d)
+    return policy if ridge is None else replace(policy, confidence=replace(found.assumed, ridge=ridge))
+
+
+def with_bound_where_unproved(policy: P) -> P:
+    """The policy with the bound of its range where nothing in it is proved by a bound, or said with one."""
+    gate, confidence = policy.gate, policy.assumed  # no gate until it is composed
+    if gate is None or confidence.ridge is not None or confidence.radius == "paper" or confidence.shift > 0:
+        return policy
+    found = with_bound_of_range(confidence)
+    if found == confidence or not rests_on_no_set(policy):
+        return policy
+    return replace(policy, confidence=found)
 
 
 def with_bound_of_range(confidence: Confidence) -> Confidence:
@@ -115,13 +128,17 @@ def says_as_much(found: Confidence, said: Confidence) -> bool:
     return replace(found, **unsaid) == said
 
 
-def with_confidence_of(policy: P, log: Moments, features: object) -> P:
-    """The same where a policy starts on rounds, from a log of them or from none.
+def with_confidence_of(policy: P, log: Moments | None, features: object) -> P:
+    """The same where a policy starts: on rounds, from a log of them or from none; None: on arms that stay.
 
     Who names a gate has no ridge from a log. What else it says stays as it is; its gate stays unsaid.
     """
     if not FROM_LOG.get():
         return policy
+    if log is None:
+        composed = policy.composed()
+        found = with_bound_where_unproved(composed)
+        return policy if found is composed else replace(policy, confidence=found.confidence)
     if getattr(policy, "gate", None) is not None:
         log = Moments.empty(log.d)
     raw = getattr(features, "raw_features", None)

@@ -215,6 +215,99 @@ def test_behind_a_coin_the_unit_of_rewards_makes_no_difference(explorer: Any) ->
     assert agents[1].decide(context=context, practice=OWN.items[0]).proposal == made[0].proposal
 
 
+# -- a bound in the unit of rewards, for arms that stay and rounds of plain actions
+
+ARMS, UNIT = np.eye(4), 2000.0
+EUROS = Confidence(noise="bounded", reward_range=(0.0, UNIT))
+
+
+def in_units_of(unit: float, explorer: Any, **gate: Any) -> Gated:
+    confidence = Confidence(noise="bounded", reward_range=(0.0, unit))
+    return Gated(explorer=explorer, gate=Control(budget=60.0 * unit, **gate), confidence=confidence)
+
+
+def log_of_arms(unit: float) -> linoto.Offline:
+    arms = np.repeat([0, 1, 2], [60, 10, 10])
+    earned = np.random.default_rng(3).random(80) * (0.5 + 0.25 * arms)
+    return linoto.Offline.from_rows(arms, unit * earned, k=4)
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("explorer", [RandUCB(), LinUCB(), LinTS(), LinUCB(scale=1.0)], ids=str)
+@pytest.mark.parametrize("arms_stay", [True, False], ids=["arms", "rounds"])
+def test_behind_a_coin_the_unit_of_rewards_makes_no_difference_to_plain_actions_either(
+    explorer: Any, arms_stay: bool
+) -> None:
+    agents: list[Any] = [
+        in_units_of(unit, explorer).start(ARMS, log_of_arms(unit), rng=0)
+        if arms_stay
+        else in_units_of(unit, explorer).start(d=4, rng=0)
+        for unit in (1.0, UNIT)
+    ]
+    asked: dict[str, Any] = {} if arms_stay else {"actions": ARMS, "practice": 0}
+    for t in range(300):
+        made = [agent.decide(**asked) for agent in agents]
+        assert made[0].arm == made[1].arm and made[0].proposal == made[1].proposal, t
+        earned = (0.3, 0.5, 0.7, 0.9)[made[0].arm] - 0.2 * (t % 2)
+        for agent, decision, unit in zip(agents, made, (1.0, UNIT), strict=True):
+            agent.update(decision, earned * unit)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Gated(gate=Control(budget=60 * UNIT), confidence=EUROS),
+        Gated(gate=Control(budget=60 * UNIT, loan=2 * UNIT), confidence=EUROS),
+        Gated(gate=Control(budget=60 * UNIT), fallback=2, confidence=EUROS),
+        Gated(gate=Control(budget=60 * UNIT), confidence=replace(EUROS, radius="arms", horizon=500)),
+        LinUCB(confidence=EUROS),
+    ],
+    ids=["coin", "loan by the log", "practice is an arm", "arms one by one", "explorer alone"],
+)
+def test_agent_certificate_and_snapshot_say_the_bound_that_was_found(policy: Any) -> None:
+    log = log_of_arms(UNIT)
+    agent = policy.start(ARMS, log)
+    assert agent.policy == replace(policy, confidence=replace(policy.confidence, bound=UNIT))
+    assert agent.certificate == policy.certificate(ARMS, log) == agent.policy.certificate(ARMS, log)
+    for given in (None, policy, agent.policy):
+        again: Any = linoto.restore(agent.snapshot(), policy=given)
+        assert again.policy == agent.policy and again.snapshot() == agent.snapshot()
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Gated(gate=linoto.Tolerance(budget=60 * UNIT), confidence=replace(EUROS, bound=3 * UNIT)),
+        Gated(gate=Control(promise="expected", budget=60 * UNIT, loan=UNIT), confidence=EUROS),
+        Gated(gate=Control(budget=60 * UNIT), fallback="lcb", confidence=EUROS),
+        Gated(gate=Control(budget=60 * UNIT), confidence=replace(EUROS, bound=500.0)),
+        Gated(gate=Control(budget=60 * UNIT), confidence=replace(EUROS, ridge=7.0)),
+        Gated(gate=Control(budget=60 * UNIT), confidence=replace(EUROS, radius="paper")),
+        Gated(explorer=LinUCB(), gate=Control(budget=60 * UNIT), confidence=replace(EUROS, shift=1.0)),
+        Gated(gate=Control(budget=60), confidence=CLICKS),
+    ],
+    ids=["log", "loan by the model", "fallback", "bound", "ridge", "paper", "shift", "clicks"],
+)
+def test_a_bound_that_is_said_or_proves_something_stays_whatever_the_range(policy: Any) -> None:
+    assert policy.suited_to(None, None) is policy
+    assert with_usual_confidence(policy, 4, lambda: Moments.empty(4)) is policy
+
+
+def test_an_agent_that_is_stored_keeps_its_bound_and_its_certificate_says_it() -> None:
+    """Older versions started with the bound of 1 euro."""
+    policy, log = in_units_of(UNIT, RandUCB()), log_of_arms(UNIT)
+    doubled: Any = linoto.Doubling(policy=LinUCB(confidence=EUROS)).start(ARMS, log, rng=0)
+    assert doubled.inner.confidence.bound == 1.0 and doubled.confidence == EUROS
+    with confidence_from_log(False):
+        agent: Any = policy.start(ARMS, log, rng=0)
+        certificate = agent.certificate
+    again: Any = linoto.restore(agent.snapshot())
+    assert again.policy == policy and again.certificate == certificate
+    assert again.running.params[0]["ridge"] == EUROS.ridge_for(4)
+
+
 def test_features_that_arms_share_are_in_every_action() -> None:
     agent: Any = LinTS(confidence=CLICKS).start(features=SHARED, rng=0)
     assert SHARED.d == 8  # each arm has a constant and a slope, and all share both

@@ -80,8 +80,8 @@ def test_an_arm_that_became_worse_is_shown_with_one_interval_of_now() -> None:
 
 @pytest.mark.parametrize("default", [0.0, 500.0], ids=["all came", "some lost"])
 def test_behind_a_coin_arms_are_shown_without_a_bound_that_the_range_reaches_beyond(default: float) -> None:
-    """Nobody had to state one: 1 would draw means of hundreds to 0, and be sure of that."""
-    confidence = linoto.Confidence(noise="bounded", reward_range=(-100.0, 1300.0))
+    """Nothing refuses one of 2, which draws means of hundreds to 0, and is sure of that."""
+    confidence = linoto.Confidence(noise="bounded", reward_range=(-100.0, 1300.0), bound=2.0)
     gate = linoto.Control(budget=1e6, share=0.3)
     policy = linoto.Gated(explorer=linoto.LinTS(), gate=gate, confidence=confidence)
     log = LogStatistics(pulls=[300, 100, 0], reward_sums=[60_000.0, 20_000.0, 0.0])

@@ -37,6 +37,7 @@ from linoto.core.resting import offline_of, pulls_of, stored_rows
 from linoto.core.running import Running
 from linoto.core.saving import digest_of, lasting_arrays, rows_left_out
 from linoto.core.tickets import Ticket
+from linoto.core.usual_confidence import confidence_from_log
 from linoto.core.validation import as_arm, as_counts
 from linoto.core.warm_up import OWNED, Kind, warm_up, warm_up_loop
 from linoto.core.whitening import fresh_state
@@ -742,7 +743,8 @@ class FixedArms(Driver[Bools | None]):
 
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
         (k, d), actions = self.first_shape, kernels.actions_in(self.running.held)
-        found: Certificate = policy.certificate(actions[:k, :d], self.offline.leading(k))
+        with confidence_from_log(False):  # it says what its start found
+            found: Certificate = policy.certificate(actions[:k, :d], self.offline.leading(k))
         return found
 
     def amended(self, certificate: Certificate) -> Certificate:

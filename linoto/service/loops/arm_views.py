@@ -201,8 +201,8 @@ def first_shown(logged: Ints, plays: Ints, present: Bools, limit: int) -> Ints:
 def now(loop: Loop, arms: Ints) -> Floats:
     """(3, n) means and the ends of their intervals: by the model, or without it where its bound is doubted.
 
-    Behind a coin nothing rests on the bound, so nobody had to state one. Where the range of rewards reaches
-    beyond it, the model draws means to 0 and is sure of that: arms that are each their own go without it.
+    Behind a coin nothing rests on the bound, so nothing refuses a false one. Where the range of rewards
+    reaches beyond it, the model draws means to 0 and is sure of that: arms of their own go without it.
     """
     agent, limits, bound = loop.agent, loop.limits, loop.agent.confidence.bound
     doubted = agent.gate.throws_coin and limits is not None and max(-limits[0], limits[1]) > bound

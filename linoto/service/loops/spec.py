@@ -216,14 +216,16 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
 
 
 def suited_policy(spec: LoopSpec, policy: Policy) -> Policy:
-    """The policy with the ridge and the radius that nobody said, as it would start in Python.
+    """The policy with the bound, the ridge and the radius that nobody said, as it would start in Python.
 
     They are stored as numbers: what a loop is made from says all that it does, on any machine and for good.
     """
-    if spec.recipe is None or not isinstance(policy, Composed):
+    if not isinstance(policy, Composed):
         return policy
-    known = recipe_spec.read_recipe(spec.recipe)
+    known = None if spec.recipe is None else recipe_spec.read_recipe(spec.recipe)
     try:
+        if known is None:
+            return policy.suited_to(None, None)
         return policy.suited_to(as_moments(recipe_spec.read_moments(spec.moments), known.d), known)
     except ValueError as error:
         raise invalid(str(error)) from error
