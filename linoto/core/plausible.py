@@ -2,8 +2,8 @@
 
 Noise 1 and bound 1 are right for clicks. A gate refuses a log that contradicts them: its promise would be
 broken. An explorer alone would hold every arm at 0, or take a few rewards for the truth; so it takes the
-bound that a stated range allows, and the least noise and bound that its log does not refute. Where rewards
-are 0 and 1 nothing changes.
+bound that a stated range allows, or one as long as a stated noise, and the least noise and bound that its log
+does not refute. Where rewards are 0 and 1 nothing changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.gates.always import Open
 from linoto.core.offline import Offline
 from linoto.core.one_hot import squared_lengths
-from linoto.core.usual_confidence import FROM_LOG, with_bound_of_range
+from linoto.core.usual_confidence import FROM_LOG, with_bound_in_unit
 from linoto.core.validation import rounded_up
 
 P = TypeVar("P", bound=Any)  # a policy
@@ -45,7 +45,7 @@ def with_plausible_confidence(policy: P, known: Callable[[], tuple[Floats, Offli
     confidence: Confidence = policy.composed().assumed
     if confidence.radius == "paper" or confidence.shift > 0:
         return policy
-    found = with_bound_of_range(confidence)
+    found = with_bound_in_unit(confidence)
     if isinstance(offline, Moments):
         found = by_rounds(found, offline)
     elif offline.total:

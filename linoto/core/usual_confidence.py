@@ -1,7 +1,7 @@
 """Bound, ridge and radius of a policy where it starts, if nobody says one and no promise is proved by it.
 
-The bound is what the range of rewards allows. The ridge is that of the features which one action can have;
-behind a coin that of a log, the likeliest one.
+The bound is what the range of rewards allows, or without one as long as the noise. The ridge is that of the
+features which one action can have; behind a coin that of a log, the likeliest one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FOUND = ("ridge", "noise", "bound", "radius")  # what a start finds, of what nob
 def with_usual_confidence(
     policy: P, d: int, log: Callable[[], Moments], raw: Floats | None = None, features: object = None
 ) -> P:
-    """The policy with the bound of its range, and the ridge by which its log of d features is the likeliest.
+    """The policy with a bound in its unit, and the ridge by which its log of d features is the likeliest.
 
     What it says itself stays. The bound is `with_bound_where_unproved`, for arms that stay too.
 
@@ -62,25 +62,27 @@ def with_usual_confidence(
 
 
 def with_bound_where_unproved(policy: P) -> P:
-    """The policy with the bound of its range where nothing in it is proved by a bound, or said with one."""
+    """The policy with a bound in its unit where nothing in it is proved by a bound, or said with one."""
     gate, confidence = policy.gate, policy.assumed  # no gate until it is composed
     if gate is None or confidence.ridge is not None or confidence.radius == "paper" or confidence.shift > 0:
         return policy
-    found = with_bound_of_range(confidence)
+    found = with_bound_in_unit(confidence)
     if found == confidence or not rests_on_no_set(policy):
         return policy
     return replace(policy, confidence=found)
 
 
-def with_bound_of_range(confidence: Confidence) -> Confidence:
+def with_bound_in_unit(confidence: Confidence) -> Confidence:
     """With a bound that lets an action of length 1 earn all that is in the range of averages.
 
-    A bound of 1, which nobody said, is too short where the unit of rewards is small: it holds every arm at 0.
+    Without a range it is as long as the noise: the usual ones are 1 and 1. A bound of 1, which nobody said,
+    is too short where the unit of rewards is small: it holds every arm at 0.
     """
-    limits, usual = confidence.reward_range, Confidence().bound
-    if limits is None or confidence.bound != usual or max(map(abs, limits)) <= usual:
+    limits, usual = confidence.reward_range, Confidence()
+    least = confidence.scale * usual.bound / usual.scale if limits is None else max(map(abs, limits))
+    if confidence.bound != usual.bound or least <= usual.bound:
         return confidence
-    return replace(confidence, bound=rounded_up(max(map(abs, limits))))
+    return replace(confidence, bound=rounded_up(least))
 
 
 def ridge_of_one_action(assumed: Confidence, most: float, d: int) -> float:

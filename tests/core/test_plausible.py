@@ -186,6 +186,33 @@ def test_a_range_says_how_much_an_arm_may_earn(noise: Any) -> None:
     assert clicks.start(one_hot(3), Offline.empty(3)).policy == clicks
 
 
+@pytest.mark.few(3)
+@pytest.mark.parametrize("arms_stay", [True, False], ids=["arms", "rounds"])
+@pytest.mark.parametrize("policy", EXPLORERS, ids=names)
+def test_in_the_unit_of_a_noise_that_was_said_the_same_arms_are_played(policy: Any, arms_stay: bool) -> None:
+    """By a bound of 1 beside a noise of 300 every arm would be held at 0."""
+    known: dict[str, Any] = {"actions": one_hot(3), "offline": Offline.empty(3)} if arms_stay else {"d": 3}
+    asked: dict[str, Any] = {} if arms_stay else {"actions": np.eye(3)}
+    policies = [replace(policy, confidence=Confidence(noise=unit)) for unit in (1.0, 300.0)]
+    agents = [policy.start(**known, rng=0) for policy in policies]
+    assert agents[1].policy.confidence == Confidence(noise=300.0, bound=300.0)
+    for row in np.random.default_rng(1).normal([0.5, 2.0, 4.0], size=(200, 3)):
+        made = [agent.decide(**asked) for agent in agents]
+        assert made[0].arm == made[1].arm
+        for agent, decision, unit in zip(agents, made, (1.0, 300.0), strict=True):
+            agent.update(decision, unit * row[decision.arm])
+    np.testing.assert_allclose(agents[1].theta, 300.0 * agents[0].theta, rtol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0])
+def test_a_small_noise_leaves_the_bound_and_a_range_says_more_than_any_noise(noise: float) -> None:
+    for explorer in EXPLORERS:
+        said = replace(explorer, confidence=Confidence(noise=noise))
+        assert said.start(one_hot(3), Offline.empty(3)).policy == said
+    ranged = linoto.LinTS(confidence=Confidence(noise=300.0, reward_range=(0.0, 20.0)))
+    assert ranged.start(one_hot(3), Offline.empty(3)).driver.confidence.bound == 20.0
+
+
 @pytest.mark.parametrize("contexts", [False, True], ids=["arms", "contexts"])
 @pytest.mark.parametrize("door", ["update", "observe", "observe_many"])
 def test_the_first_reward_that_cannot_be_is_told_once(contexts: bool, door: str) -> None:

@@ -111,6 +111,12 @@ def test_a_loop_of_arms_has_the_bound_of_python_and_its_spec_says_it(policy: Any
     assert spec_of_arms(from_dict(spec.policy), offline=PRICES) == spec, "who repeats what it says finds it"
 
 
+def test_the_bound_of_a_loop_follows_a_noise_that_was_said_where_no_range_is() -> None:
+    policy = linoto.RandUCB(confidence=linoto.Confidence(noise=300.0))
+    spec = spec_of_arms(policy)
+    assert from_dict(spec.policy) == replace(policy, confidence=linoto.Confidence(noise=300.0, bound=300.0))
+
+
 @pytest.mark.parametrize(
     "policy",
     [
