@@ -29,13 +29,15 @@ class Gain:
 
 def find_gain(rows: Rows, *, folds: int = 5, ridge: float = 1.0) -> Gain:
     """Squared misses on rows that neither the model nor the means have seen, row by row."""
+    _, reason = count_events(rows.rewards, np.ones(len(rows)), "normal")
+    if len(rows) < folds:
+        return Gain(share=0.0, low=0.0, high=0.0, rows=len(rows), reason=reason)
     fitted = fit_other_folds(rows, folds=folds, ridge=ridge)
     rewards, means = rows.rewards, np.empty(len(rows))
     for fold, mine in enumerate(fitted.parts):
         others = [part for place, part in enumerate(fitted.parts) if place != fold]
         means[mine] = means_of(rows, others)[rows.arms[mine]]
     before, after = (rewards - means) ** 2, (rewards - fitted.of_played()) ** 2
-    _, reason = count_events(rewards, np.ones(len(rows)), "normal")
     if before.mean() == 0:
         return Gain(share=0.0, low=0.0, high=0.0, rows=len(rows), reason="means of arms miss nothing")
     share = float(1 - after.mean() / before.mean())

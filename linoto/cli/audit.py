@@ -59,6 +59,7 @@ Metrics that must not suffer, such as complaints (--guardrail), are judged like 
 
 The first bad row stops everything and is named; --skip-bad drops such rows and counts them."""
 
+LEAST_ROWS = 5  # one for each part of a log, of which the best items are learnt from the earlier ones
 MANY_FEATURES = 1500  # of as many arms: half a minute, and eight times that for twice as many
 EXAMPLES = """\
   linoto audit orders.csv --item variant --reward order
@@ -115,7 +116,7 @@ def run_audit(arguments: argparse.Namespace) -> None:
     """`linoto audit`."""
     audit, rows = audited_log(arguments)
     estimates = estimates_of(rows, arguments)
-    cautions = [] if rows is None or not estimates else [*cautions_on(estimates), *doubts_on(estimates, rows)]
+    cautions = cautions_of(estimates, rows)
     paths = write_files(audit, estimates, cautions, arguments)
     if arguments.json:
         greedy = [found.to_dict() for found in estimates]
@@ -133,12 +134,27 @@ def run_audit(arguments: argparse.Namespace) -> None:
 
 def print_estimates(estimates: list[Estimate], cautions: list[tuple[str, str]]) -> None:
     """What the log's own model would have earned, where its propensities tell."""
-    if not estimates:
-        return
-    print("\nWhat the best items by the log's own model would have earned:")
-    print_tables(estimates)
+    if estimates:
+        print("\nWhat the best items by the log's own model would have earned:")
+        print_tables(estimates)
     if cautions:
         print_facts(cautions)
+
+
+def cautions_of(estimates: list[Estimate], rows: Rows | None) -> list[tuple[str, str]]:
+    """What a reader should know before believing these numbers, or why there are none."""
+    if rows is None or not has_propensities(rows):
+        return []
+    if estimates:
+        return [*cautions_on(estimates), *doubts_on(estimates, rows)]
+    earned = "what the best items by the log's own model would have earned"
+    why = f"they are learnt from earlier rows, and it takes {LEAST_ROWS} to judge them, got {len(rows)}"
+    return [("caution", f"cannot tell {earned}: {why}")]
+
+
+def has_propensities(rows: Rows) -> bool:
+    """Whether rows say by what chance their arms were played."""
+    return rows.propensities is not None and not rows.all_certain
 
 
 def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
@@ -182,7 +198,7 @@ def estimates_of(rows: Rows | None, arguments: argparse.Namespace) -> list[Estim
     from linoto.logs.estimates import Interval
     from linoto.logs.evaluate import evaluate
 
-    if rows is None or rows.propensities is None or rows.all_certain:
+    if rows is None or not has_propensities(rows) or len(rows) < LEAST_ROWS:
         return []
     interval = Interval(reward_range=limits_of(arguments))
     return evaluate(rows, "greedy", interval=interval, guardrails=ranged_guardrails(arguments))

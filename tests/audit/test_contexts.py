@@ -210,6 +210,26 @@ def test_the_command_writes_page_and_statistics(tmp_path: Path, capsys: pytest.C
     assert "What the log knows" in text and "--cross item country" in text and "Deploy." in text
 
 
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_log_of_a_few_rows_has_a_verdict_and_what_it_cannot_tell_is_said(
+    rows: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = frame(rows).assign(item=["A", "B", "A", "B"][:rows])
+    found = audited(table)
+    assert found.verdict == "not yet" and found.gain.reason.startswith("too few")
+    log, page = tmp_path / "log.csv", tmp_path / "audit.html"
+    table.to_csv(log, index=False)
+    words = ["audit", str(log), "--item", "item", "--reward", "y", "--propensity", "p"]
+    words += ["--numeric", "age", "--category", "country", "--out", str(page)]
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "contexts help? too few" in said and f"it takes 5 to judge them, got {rows}" in said
+    assert f"it takes 5 to judge them, got {rows}." in page.read_text(encoding="utf-8")
+    assert main([*words, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["greedy"] == [] and facts["greedy_notes"][0].startswith("cannot tell")
+
+
 def test_a_page_that_says_deploy_does_not_deny_its_notes(tmp_path: Path) -> None:
     """By a Control gate neither the model nor the propensities matter; other uses of the log rest on them."""
     from linoto.pages.audit import write_audit
