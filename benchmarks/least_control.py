@@ -51,7 +51,7 @@ def play(policy: linoto.Gated, problem: Problem, seed: int) -> Iterator[tuple[li
 
 
 def look(problem: Problem, seed: int) -> tuple[float, float, int, float, int]:
-    """Where practice and explorer disagree: what each earns, how often; the least control rounds, and ours."""
+    """Where practice and explorer disagree: what each earns, how often; least control rounds, and ours."""
     weights = problem.practice.cumsum(axis=1)
     draws = np.random.default_rng([seed, 1]).random(ROUNDS)
     others = (draws[:, None] * weights[:, -1:] > weights).sum(axis=1)
