@@ -1,8 +1,9 @@
-"""How few control rounds any promise could do with, beside those of ours: python benchmarks/least_control.py.
+"""How few plays of practice any promise could do with, beside ours: python benchmarks/least_control.py.
 
-On the real tables (`real_tables.py`), after 1,000 logged rows of a mediocre practice: what practice and the
-explorer earn where they disagree, the least number of control rounds by docs/control.md, what these would
-cost a round, and how many `Gated()` has.
+They are those where the explorer wants another arm, in control rounds or without a coin. On the real tables
+(`real_tables.py`), after 1,000 logged rows of a mediocre practice: what practice and the explorer earn where
+they disagree, the least number of such plays by docs/control.md, what these would cost a round, and how many
+`Gated()` has.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def play(policy: linoto.Gated, problem: Problem, seed: int) -> Iterator[tuple[li
 
 
 def look(problem: Problem, seed: int) -> tuple[float, float, int, float, int]:
-    """Where practice and explorer disagree: what each earns, how often; least control rounds, and ours."""
+    """Where practice and explorer disagree: what each earns, how often; least plays of practice, and ours."""
     weights = problem.practice.cumsum(axis=1)
     draws = np.random.default_rng([seed, 1]).random(ROUNDS)
     others = (draws[:, None] * weights[:, -1:] > weights).sum(axis=1)
@@ -63,7 +64,7 @@ def look(problem: Problem, seed: int) -> tuple[float, float, int, float, int]:
     ]
     explored, practice = np.mean(apart, axis=0)
     gated = play(linoto.Gated(confidence=CLICKS), problem, seed)
-    control = sum(decision.source == "control" for decision, _ in gated)
+    control = sum(decision.arm != decision.proposal for decision, _ in gated)
     budget = min(50.0, problem.log_rewards.sum() / 10)
     return practice, explored, len(apart), least_rounds(practice, explored, budget, len(apart)), control
 

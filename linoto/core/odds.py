@@ -87,8 +87,7 @@ def by_coin(
     if ways is None:
         return likely
     givers, takers, weights = ways  # without a coin, practice is played where one was thrown
-    offered = driver.arms_in(asked)  # practice's own action may be one more
-    left = float(all_shares(proposed, offered) @ givers[:offered]) * practice
+    left = float(all_shares(proposed, givers.size) @ givers) * practice
     return likely + (1 - share) * (left - chosen * float(weights @ takers))
 
 

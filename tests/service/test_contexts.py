@@ -383,7 +383,9 @@ def test_what_is_shown_is_what_makes_sense_with_contexts(any_place: Place, name:
         assert view.context_fields == ["age", "country"]
         assert view.reference is view.expected_by_log is None
         assert (view.evidence_of_drift is None) == (name != "model")  # the log's model is watched there
-        assert (view.practice is None) == (name not in ("coin", "cheap coin", "Thompson", "by gaps", "clicks, moved"))
+        assert (view.practice is None) == (
+            name not in ("coin", "cheap coin", "Thompson", "by gaps", "clicks, moved")
+        )
         assert sum(arm.plays for arm in arms) == 30 and {arm.logged for arm in arms} == {None}
         assert sum(arm.pending for arm in arms) == view.pending
         for arm in arms:

@@ -436,14 +436,14 @@ class RoundArms(Driver[Round]):
         return self.shift, 1, 1
 
     def giving_way(self, arm: int, asked: Round) -> tuple[Bools, Bools, Floats] | None:
-        params, state = self.running.params, self.running.state
+        params = self.running.params
         if not params[0]["gives_way"]:
             return None
         if self.asked is None or not asked.same_as(self.asked):  # restored since, or something else was asked
             self.bring(asked)
-            kernels.measure_all(params, state, self.whitened, self.shift)
+            kernels.measure_all(params, self.running.state, self.whitened, self.shift)
         givers, takers = np.zeros((2, asked.weights.size), np.int64)
-        kernels.context_gains(params, state, arm, givers, takers)
+        kernels.context_gains(params, self.running.state, arm, givers, takers)
         return givers > 0, takers > 0, asked.weights
 
     def redrawn(self, asked: Round, chosen: str, draws: Floats) -> list[int]:

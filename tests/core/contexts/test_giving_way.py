@@ -167,6 +167,23 @@ def test_propensities_of_draws_add_up_to_1_and_average_those_of_each_draw(explor
     assert looked == 2
 
 
+@pytest.mark.parametrize("explorer", [Greedy(), LinUCB(), RandUCB()], ids=["greedy", "optimism", "one luck"])
+def test_a_restored_agent_whose_coin_is_thrown_states_the_same_propensities(explorer: Any) -> None:
+    """Its arms are not in the state until they are asked about."""
+    stood, world = 0, Clicks(1)
+    agent: Agent = Gated(explorer=explorer, gate=CHEAP, confidence=CLICKS).start(world.log, rng=2)
+    for _ in range(60):
+        asked = {"actions": world.arms(4), "practice": world.rng.dirichlet(np.ones(4))}
+        decision = agent.decide(**asked)
+        stated = [agent.propensity(arm, **asked) for arm in range(4)]
+        other = restore(agent.snapshot())
+        np.testing.assert_allclose([other.propensity(arm, **asked) for arm in range(4)], stated, rtol=1e-9)
+        assert sum(stated) == pytest.approx(1.0)
+        stood += decision.control_share is not None
+        agent.update(decision, world.reward(decision))
+    assert stood > 20
+
+
 def test_an_arm_that_nobody_knows_does_not_give_way() -> None:
     """Its estimate is 0: what is unknown of it is counted as a hope."""
     world = Clicks(1)
