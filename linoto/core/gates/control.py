@@ -57,10 +57,10 @@ class Control(Gate):
     is a control round (otherwise: the more may still be lost, the less, from 0.9 to 0.05). With "cheap" there
     are fewer, down to 0.01, where explored plays earn much of the range, and more where rewards are rare;
     with contexts they are rather where the estimates say that practice costs little, fewer where these
-    foresee a gain, and none is played where the explorer hopes for little. `loan` lets the log (realised) or
-    the linear model (expected) vouch for that much: it speeds up the start, and if they are wrong at most the
-    loan is lost besides. With `every`, the promise holds for every stretch of rounds that starts at a
-    multiple of `every`: an old gain cannot be lost again.
+    foresee a gain, and where the explorer hopes for little practice is played without a coin. `loan` lets the
+    log (realised) or the linear model (expected) vouch for that much: it speeds up the start, and if they are
+    wrong at most the loan is lost besides. With `every`, the promise holds for every stretch of rounds that
+    starts at a multiple of `every`: an old gain cannot be lost again.
 
     >>> Control(budget=30)
     Control(budget=30, epsilon=0.0, promise='realised', share=None, loan=0.0, every=None)
