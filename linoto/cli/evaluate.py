@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from linoto.logs.rows import Rows
 
 WAYS_TO_LEARN = ("pessimistic", "doubly-robust")
+BASELINES = ("against_log", "against", "against_learnt")
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.INTERVAL_KINDS, without its imports
 
 
@@ -55,6 +56,8 @@ def add_evaluate(commands: Commands) -> None:
         "(--numeric, --category, --cross, as in `linoto audit`) the best in each context, by a linear\n"
         "model. With --recipe, what `linoto audit --save` wrote of a log, its columns are those of that\n"
         "log: such as for the export of a loop.\n\n"
+        "With --against-log, --against or --against-learnt a second table says how much more the target\n"
+        "earns than that: a difference on the same rows, with an interval of its own.\n\n"
         "With --guardrail every metric is estimated too, from the rows that have a value of it, and\n"
         "--policy Gated is replayed with these guardrails, behind a Control gate. With contexts a policy\n"
         "that plays what is done today needs to know that (--practice): rows do not say it, unless all\n"
@@ -76,6 +79,7 @@ def add_evaluate(commands: Commands) -> None:
     )
     add_rows_options(evaluate)
     add_target(evaluate)
+    add_baseline(evaluate)
     add_policy_options(evaluate)
     evaluate.add_argument(
         "--interval",
@@ -110,6 +114,22 @@ def add_target(command: Parser) -> None:
     )
     target.add_argument(
         "--policy", help="Gated, LinOtO, or a policy as JSON, as linoto.to_dict writes it: it learns"
+    )
+
+
+def add_baseline(command: Parser) -> None:
+    """What the target is to earn more than: one of these."""
+    baseline = command.add_mutually_exclusive_group()
+    baseline.add_argument(
+        "--against-log", action="store_true", help="also how much more than what was logged, on the same rows"
+    )
+    baseline.add_argument("--against", metavar="ARM", help="the same beyond this arm")
+    baseline.add_argument(
+        "--against-learnt",
+        nargs="?",
+        const=WAYS_TO_LEARN[0],
+        choices=WAYS_TO_LEARN,
+        help="the same beyond what is learnt from one part of the rows (default: pessimistic)",
     )
 
 
@@ -149,6 +169,8 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
 
         log = source_name(source_of(arguments))  # without a password
         facts = {"log": log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments, policy)}
+        if known := baseline_of(arguments):
+            facts["baseline"] = known
         facts |= {
             "every_propensity_is_1": rows.all_certain,
             "notes": (*rows.notes, *doubts_of(estimates, rows)),
@@ -171,8 +193,10 @@ def check_options(arguments: argparse.Namespace) -> None:
         a.refuse("--item is needed, or --recipe for a log with contexts")
     if a.recipe is not None and (known := a.command.as_typed(a, only=LEARNED)):
         a.refuse(f"{known[0]} is what --recipe knows: leave one of them out")
-    if a.policy is None and a.learn is None and a.warm is not None:
-        a.refuse("--warm is for --policy and --learn")
+    if a.policy is None and a.learn is None and a.against_learnt is None and a.warm is not None:
+        a.refuse("--warm is for --policy, --learn and --against-learnt")
+    if a.policy is not None and (known := a.command.as_typed(a, only=BASELINES)):
+        a.refuse(f"{known[0]} is not for --policy, which a replay judges by other rows than its baseline")
     for name in ("practice", "budget", "epsilon", "alpha", "noise", "bound", "delta", "shift"):
         if a.policy is None and getattr(a, name) not in (None, []):
             a.refuse(f"--{name} is for --policy")
@@ -193,12 +217,17 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int, 
     rows, arms, in_time = read_rows_and_arms(arguments)
     if arguments.policy is None and interval.kind not in ("auto", "normal"):
         options["methods"] = ("ips",) if arguments.greedy else ("replay", "ips")
-    if arguments.policy is None and arguments.learn is None:
-        return rows, evaluate(rows, fixed_target(arguments, rows.names or ()), **options), 0, None
+    names = rows.names or ()
+    options["baseline"] = fixed_baseline(arguments, names)
+    if arguments.policy is None and arguments.learn is None and arguments.against_learnt is None:
+        return rows, evaluate(rows, fixed_target(arguments, names), **options), 0, None
     warm, held_out = parts_of(rows, arguments, in_time=in_time)
-    if arguments.learn is not None:
-        learnt = learn_policy(warm, method=arguments.learn.replace("-", " "))
-        return rows, evaluate(held_out, learnt, **options), len(warm), None
+    if arguments.against_learnt is not None:
+        options["baseline"] = learn_policy(warm, method=arguments.against_learnt.replace("-", " "))
+    if arguments.policy is None:
+        way = arguments.learn and arguments.learn.replace("-", " ")
+        target = learn_policy(warm, method=way) if way else fixed_target(arguments, names)
+        return rows, evaluate(held_out, target, **options), len(warm), None
     actions = (arms or ArmTable.one_hot(list(rows.names or ()))).actions
     rails, moments = guardrails_in(rows, warm, arguments), kind_of(warm).moments
     coins = (bool(rails) or moments is not None) and arguments.policy == "Gated" and is_binary(rows.rewards)
@@ -294,6 +323,16 @@ def fixed_target(arguments: argparse.Namespace, names: Sequence[str]) -> Any:
     return probabilities_of(arguments, names)
 
 
+def fixed_baseline(arguments: argparse.Namespace, names: Sequence[str]) -> str | None:
+    """What the target is to earn more than, where no rows are needed to learn it."""
+    if arguments.against_log:
+        return "logged"
+    if arguments.against is None:
+        return None
+    places = {name: arm for arm, name in enumerate(names)}
+    return names[index_of(arguments.against, places, "--against")]
+
+
 def probabilities_of(arguments: argparse.Namespace, names: Sequence[str]) -> Floats:
     """(k,) the probabilities in the file that was named."""
     import numpy as np
@@ -353,11 +392,22 @@ def target_of(arguments: argparse.Namespace, policy: ComposedPolicy | None) -> d
     return {"probabilities": str(arguments.probabilities)}
 
 
+def baseline_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What it was compared with, for machines; empty where nothing was."""
+    if arguments.against_log:
+        return {"logged": True}
+    if arguments.against_learnt is not None:
+        return {"learn": arguments.against_learnt}
+    return {} if arguments.against is None else {"arm": arguments.against}
+
+
 def row_of(found: Estimate) -> dict[str, str]:
     """An estimate, for people."""
     from linoto.core.guardrail import labelled
 
     what = labelled(found.metric) if found.metric else "reward"
+    if found.beyond:
+        what = f"more {what}" if found.metric else "gain"
     return {
         "method": found.method,
         f"{what} per round": "?" if is_unknown(found) else amount(found.value),
@@ -369,9 +419,9 @@ def row_of(found: Estimate) -> dict[str, str]:
 
 
 def tables_of(estimates: Sequence[Estimate]) -> list[list[dict[str, str]]]:
-    """What was estimated of the reward, and of each metric, one table each."""
-    metrics = dict.fromkeys(found.metric for found in estimates)
-    return [[row_of(found) for found in estimates if found.metric == metric] for metric in metrics]
+    """What was estimated of the reward and of each metric, one table each, and beyond a baseline."""
+    kinds = dict.fromkeys((found.beyond, found.metric) for found in estimates)
+    return [[row_of(found) for found in estimates if (found.beyond, found.metric) == kind] for kind in kinds]
 
 
 def print_tables(estimates: Sequence[Estimate]) -> None:
@@ -384,7 +434,8 @@ def print_tables(estimates: Sequence[Estimate]) -> None:
 
 def label_of(found: Estimate) -> str:
     """What an estimate is called in a note."""
-    return f"{found.method} of {found.metric}" if found.metric else found.method
+    about = f" of {found.metric}" if found.metric else ""
+    return f"{found.method}{about} beyond {found.beyond}" if found.beyond else f"{found.method}{about}"
 
 
 def is_unknown(found: Estimate) -> bool:
@@ -401,10 +452,15 @@ def interval_of(found: Estimate) -> str:
     return f"[{amount(found.low)}, {amount(found.high)}]"
 
 
-def said(name: str, texts: dict[str, str], *, metrics: bool) -> list[tuple[str, str]]:
+def has_several(estimates: Sequence[Estimate]) -> bool:
+    """Whether there are estimates of more than the reward."""
+    return any(found.metric or found.beyond for found in estimates)
+
+
+def said(name: str, texts: dict[str, str], *, several: bool) -> list[tuple[str, str]]:
     """One line for each different text, with what it is about, unless that is all of the reward."""
     methods = {text: [method for method in texts if texts[method] == text] for text in texts.values()}
-    if len(methods) == 1 and not metrics:
+    if len(methods) == 1 and not several:
         return [(name, text) for text in methods]
     return [(name, f"{', '.join(about)}: {text}") for text, about in methods.items()]
 
@@ -412,7 +468,7 @@ def said(name: str, texts: dict[str, str], *, metrics: bool) -> list[tuple[str, 
 def cautions_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
     """Which of the numbers are not to be acted on, and why."""
     reasons = {label_of(found): found.reason for found in estimates if not found.enough}
-    return said("caution", reasons, metrics=any(found.metric for found in estimates))
+    return said("caution", reasons, several=has_several(estimates))
 
 
 def doubts_on(estimates: Sequence[Estimate], rows: Rows) -> list[tuple[str, str]]:
@@ -428,16 +484,40 @@ def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple
 
     notes = [("propensities", ALL_CERTAIN)] if rows.all_certain else []
     if warm:
-        started = estimates[0].learnt and "learnt from"
+        started = any(found.learnt for found in estimates) and "learnt from"
         notes.append((started or "warm start", f"{warm} other rows; they judged nothing"))
+    notes += verdict_on(estimates)
     holds = {label_of(found): found.holds for found in estimates}
-    notes += said("intervals hold", holds, metrics=any(found.metric for found in estimates))
+    notes += said("intervals hold", holds, several=has_several(estimates))
     notes += cautions_on(estimates)
-    worst = max(estimates, key=lambda found: found.unseen)
-    if worst.unseen > 0:
-        notes.append(("not seen", f"{worst.unseen:.1%} of the target is on arms that no row shows"))
+    notes += unseen_in(estimates)
     notes += [("note", note) for note in rows.notes]
     return [*notes, *odd_weights(estimates), *doubts_on(estimates, rows), *features_of(rows.recipe)]
+
+
+def verdict_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
+    """Whether the target earns more than its baseline, by what says most about it."""
+    gains = [found for found in estimates if found.beyond and not found.metric]
+    if not gains:
+        return []
+    sure = [found for found in reversed(gains) if found.enough]
+    if gains[0].effective == 0:
+        return [("verdict", f"it plays the same as {gains[0].beyond} in each of these rows")]
+    if not sure or sure[0].low <= 0 <= sure[0].high:
+        return [("verdict", f"cannot tell whether it earns more or less than {gains[0].beyond}")]
+    found, word = sure[0], "more" if sure[0].low > 0 else "less"
+    ends = sorted((abs(found.low), abs(found.high)))
+    text = f"{amount(ends[0])} to {amount(ends[1])} {word} per round than {found.beyond}"
+    return [("verdict", f"{text} ({found.method}, {found.level:.3g} interval)")]
+
+
+def unseen_in(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
+    """How much of the target, or of it and its baseline, is on arms that no row shows."""
+    alone = max(found.unseen for found in estimates if not found.beyond)
+    worst = max(found.unseen for found in estimates)
+    shares = [(alone, "the target")] if alone > 0 else []
+    shares += [(worst, "the baseline")] if worst > alone else []
+    return [("not seen", f"{share:.1%} of {what} is on arms that no row shows") for share, what in shares]
 
 
 def features_of(recipe: Recipe | None) -> list[tuple[str, str]]:
@@ -455,13 +535,13 @@ def features_of(recipe: Recipe | None) -> list[tuple[str, str]]:
 
 def odd_weights(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
     """Weights that are not 1 on average, and why: of the reward, or of a metric whose values are missing."""
-    from linoto.logs.evaluate import BY_PLAY, ODD
+    from linoto.logs.odd_weights import BY_PLAY, ODD
 
-    odd = {found.metric: found.mean_weight for found in reversed(estimates) if not found.weights_fit}
+    odd = {found.metric: found for found in reversed(estimates) if not found.weights_fit}
     if "" in odd:
-        text = f"weights average {odd['']:.3g} instead of 1: {ODD}"
-        return [("propensities", text)]
+        whose = " of the baseline" if odd[""].beyond else ""
+        return [("propensities", f"weights{whose} average {odd[''].mean_weight:.3g} instead of 1: {ODD}")]
     return [
-        ("missing values", f"of {metric}: weights average {mean:.3g} instead of 1: {BY_PLAY}")
-        for metric, mean in odd.items()
+        ("missing values", f"of {metric}: weights average {found.mean_weight:.3g} instead of 1: {BY_PLAY}")
+        for metric, found in odd.items()
     ]

@@ -31,7 +31,8 @@ def doubts_of(estimates: Sequence[Estimate], rows: Rows) -> tuple[str, ...]:
     ...     print(text)
     these were played more often than their propensities allow: 0; believe no estimate by them
     """
-    by_metric = {found.metric: [e for e in estimates if e.metric == found.metric] for found in estimates}
+    alone = [found for found in estimates if not found.beyond]
+    by_metric = {found.metric: [e for e in alone if e.metric == found.metric] for found in alone}
     return (
         *too_often(rows),
         *(text for metric, found in by_metric.items() for text in far_weights(found, metric)),

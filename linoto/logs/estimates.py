@@ -58,11 +58,12 @@ class Estimate:
     unseen: float  # share of the target on arms that no row shows
     learnt: str = ""  # from which rows, where the target was learnt from some: others than it is judged by
     metric: str = ""  # what is estimated, where it is not the reward
+    beyond: str = ""  # beyond what: it is a difference, of the target and of this baseline
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
         data = asdict(self)
-        return data if self.metric else {name: value for name, value in data.items() if name != "metric"}
+        return {name: value for name, value in data.items() if value or name not in ("metric", "beyond")}
 
 
 class Found(NamedTuple):

@@ -24,15 +24,15 @@ from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats
 from linoto.core.guardrail import Guardrail
 from linoto.core.intervals import Limits, betting_interval
-from linoto.core.learnt import LearntPolicy
 from linoto.core.validation import check_choice, check_count, check_seed, exact
-from linoto.logs.estimates import CANNOT_TELL, Found, Weighted
 from linoto.logs.estimates import Estimate as Estimate
+from linoto.logs.estimates import Found, Weighted
 from linoto.logs.estimates import Interval as Interval
 from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
-from linoto.logs.learning import learn_policy
-from linoto.logs.metrics import in_values
-from linoto.logs.plays import OneArm, Plays, Shares
+from linoto.logs.gains import check_baseline, gains_over
+from linoto.logs.learning import choices_by_block
+from linoto.logs.odd_weights import dr_if_weights_fit, of_metric, only_if_weights_fit, weights_of_1
+from linoto.logs.plays import Plays, Shares
 from linoto.logs.row_kinds import Practice, RowsOfArms, kind_of
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
 from linoto.logs.targets import (
@@ -41,17 +41,14 @@ from linoto.logs.targets import (
     agent_of,
     as_plays,
     check_not_taught_by,
-    choices_of,
     is_learnt,
     is_policy,
-    learnt_part,
     needed_propensities,
     per_arm,
+    taught,
 )
 
 METHODS = ("replay", "ips", "snips", "dr")
-ODD = "the propensities do not fit these rows, or were 0 for what the target plays"
-BY_PLAY = "which values are missing depends on what was played"
 
 
 # -- methods ----------------------------------------------------------------------------------------------
@@ -123,27 +120,6 @@ def snips_of(seen: Weighted) -> Estimate:
     return seen.estimate("snips", value, seen.with_unknown(found, *limits, 1 - seen.unknown))
 
 
-def weights_of_1(found: Estimate) -> Estimate:
-    """A ratio beside an interval that takes weights to be 1 on average: it holds the ratio, too.
-
-    Where weights are not 1 on average the two are about different things, and neither is the answer.
-    """
-    found = replace(found, low=min(found.low, found.value), high=max(found.high, found.value))
-    return only_if_weights_fit(found)
-
-
-def only_if_weights_fit(found: Estimate) -> Estimate:
-    """Not enough where weights are not 1 on average: the mean of w r, and a correction by it, need that.
-
-    An arm that a log could only play in some rows, as where an explorer's luck never makes it the best, has
-    no weight in the others, and would be said to earn next to nothing there.
-    """
-    if found.weights_fit or found.reason.startswith(CANNOT_TELL):
-        return found
-    why = f"{CANNOT_TELL}: {ODD} (weights average {found.mean_weight:.3g} instead of 1)"
-    return replace(found, enough=False, reason=why)
-
-
 def doubly_robust(
     rows: Rows,
     target: Target,
@@ -173,16 +149,11 @@ def doubly_robust(
     return corrected(seen, fit_other_folds(rows, folds=folds, ridge=ridge), proven=False)
 
 
-def dr_if_weights_fit(found: Estimate) -> Estimate:
-    """A correction by weights, not enough where they do not fit; of other methods that is known already."""
-    return only_if_weights_fit(found) if found.method == "dr" else found
-
-
 def corrected(seen: Weighted, fitted: Fitted, *, proven: bool) -> Estimate:
     """What a model expects of the target, corrected by the rewards beyond what it says of the logged arms."""
     low, high = seen.limits
     model = fitted.clipped(low, high)
-    terms = model.expected(seen.target) + seen.weights * (seen.rows.rewards - model.of_played())
+    terms = model.corrected(seen.target, seen.weights)
     if seen.bounded:
         some = np.full(seen.rows.k, low), np.full(seen.rows.k, high)  # a model that learns may say anything
         limits = limits_of_terms(seen, *(some if seen.learns else model.ends))
@@ -264,6 +235,7 @@ def evaluate(
     seed: int = 0,
     interval: Interval = Interval(),  # noqa: B008
     guardrails: Sequence[Guardrail] = (),
+    baseline: Target | None = None,
 ) -> list[Estimate]:
     """What a target would have earned per round, by several methods in the order asked for.
 
@@ -288,22 +260,36 @@ def evaluate(
     of arms by name, or a function of a context and the arms on offer, such as what `learn_policy` learnt from
     other rows. Rows say how likely what they played was, and not what would be played in their place.
 
+    With a `baseline`, which is "logged" (what the rows show) or any target but a policy that learns as it
+    plays, estimates follow of what the target earns beyond it, by ips and dr; their `beyond` says what. Every
+    row judges both, so a difference is surer than two intervals side by side. Where one of both is learnt
+    from earlier rows it is about the rows after the first block.
+
     All rest on the propensities of rows: `linoto.logs.doubts.doubts_of` says what speaks against those.
     """
     if not isinstance(rows, Rows):
         raise ValueError(f"rows must be a linoto.Rows, as read_rows returns, got {type(rows).__name__}")
     if not isinstance(interval, Interval):
-        raise ValueError(f"interval must be a linoto.Interval, such as Interval(level=0.9), got {interval!r}")
+        raise ValueError(
+            "interval must be an Interval of linoto.logs.evaluate, such as Interval(level=0.9), "
+            f"got {interval!r}"
+        )
     if methods is not None and (isinstance(methods, str) or not isinstance(methods, Collection)):
         raise ValueError(f"methods must be some of {', '.join(METHODS)} in a list, got {methods!r}")
     for method in methods or ():
         check_choice("methods", method, METHODS)
     intervals = intervals_of(rows, interval, (*getattr(target, "guardrails", ()), *guardrails))
+    if baseline is not None:
+        check_baseline(target, baseline, methods)
+        options: dict[str, Any] = {"folds": folds, "ridge": ridge, "warm_start": warm_start, "seed": seed}
+        options |= {"practice": practice, "model": model, "methods": methods, "interval": interval}
+        alone = evaluate(rows, target, actions=actions, guardrails=guardrails, **options)
+        del options["warm_start"]
+        return [*alone, *gains_over(rows, target, baseline, intervals=intervals, **options)]
     if is_learnt(target):
         judged = methods or METHODS[1:]
         return evaluate_learnt(rows, target, judged, folds, ridge, warm_start, interval, intervals)
-    part = learnt_part(target)
-    learnt = "" if part is None else f"{part.method}, from {part.rows} {named(part)}"
+    learnt = taught(target)
     if is_policy(target):
         return evaluate_policy(
             *(rows, target, methods or METHODS[:1], actions, warm_start),
@@ -368,30 +354,6 @@ def check_range(metric: str, limits: Limits, values: Floats) -> None:
         )
 
 
-def of_metric(found: Estimate, metric: str, rows: Rows) -> Estimate:
-    """An estimate by the rows that have a value of a metric, with what that takes for granted."""
-    values, (holds, reason) = rows.metrics[metric], map(in_values, (found.holds, found.reason))
-    missing = int(values.size - np.isfinite(values).sum())
-    if missing:
-        holds += (
-            f"{', and' if ', if ' in holds else ','} if it is chance alone which values are missing, "
-            f"whatever they are and whatever was played ({missing:,} of {values.size:,} values are missing)"
-        )
-    found = replace(found, metric=metric, holds=holds, reason=reason)
-    return by_play(found) if missing and not found.weights_fit else dr_if_weights_fit(found)
-
-
-def by_play(found: Estimate) -> Estimate:
-    """An estimate of a metric whose values are missing as was played: ips takes mean weights to be 1.
-
-    So does what could not tell before.
-    """
-    if found.method != "ips" and not found.reason.startswith(CANNOT_TELL):
-        return found
-    why = f"{CANNOT_TELL}: {BY_PLAY} (weights average {found.mean_weight:.3g} instead of 1)"
-    return replace(found, enough=False, reason=why)
-
-
 def evaluate_policy(
     rows: Rows,
     policy: Target,
@@ -425,11 +387,6 @@ def told_metrics(rows: Rows, policy: Target) -> dict[str, Floats]:
     return {name: np.asarray(rows.metrics[name]) for name in names}
 
 
-def named(part: LearntPolicy) -> str:
-    """Which rows taught it, as far as anybody knows: ids tell rows apart, and JSON does not keep them."""
-    return "rows with other ids" if part.built_by else "unnamed rows"
-
-
 def evaluate_learnt(
     rows: Rows,
     target: str,
@@ -452,7 +409,7 @@ def evaluate_learnt(
             f"each of {blocks} blocks (folds), got {len(rows)}"
         )
     fitted, before = fit_earlier_blocks(rows, blocks=blocks, ridge=ridge)
-    chosen = fitted.choices() if target == GREEDY else learnt_choices(rows, fitted, target, ridge)
+    chosen = choices_by_block(rows, fitted, target, ridge)
     calls: dict[str, Callable[[Weighted], Estimate]] = {
         "ips": ips_of,
         "snips": snips_of,
@@ -468,19 +425,6 @@ def evaluate_learnt(
         some = [(by, part.about(metric, own)) for by, part in zip(methods, seen, strict=True) if by in calls]
         found += [of_metric(calls[by](part), metric, fitted.rows) for by, part in some]
     return [replace(estimate, learnt=said) for estimate in found]
-
-
-def learnt_choices(rows: Rows, fitted: Fitted, method: str, ridge: float) -> OneArm:
-    """What a policy plays in each block that is learnt from all rows before it."""
-    first = len(rows) - len(fitted.rows)
-    arms = [
-        choices_of(
-            learn_policy(rows.take(np.arange(first + part[0])), method=method, ridge=ridge),
-            fitted.rows.take(part),
-        ).arms
-        for part in fitted.parts
-    ]
-    return OneArm(np.concatenate(arms), rows.k)
 
 
 # -- pieces -----------------------------------------------------------------------------------------------

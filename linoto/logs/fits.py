@@ -45,6 +45,10 @@ class Fitted:
             found[at] = of_logged(predicted, self.rows.take(at))
         return found
 
+    def corrected(self, target: Plays, weights: Floats) -> Floats:
+        """(n,) what is expected of a target, corrected by what weighted rewards are beyond their model."""
+        return self.expected(target) + weights * (self.rows.rewards - self.of_played())
+
     def choices(self) -> OneArm:
         """The best arm on offer in each row."""
         found = np.empty(len(self.rows), np.int64)

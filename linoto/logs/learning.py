@@ -32,11 +32,19 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.intervals import check_level
 from linoto.core.learnt import LearntPolicy
 from linoto.core.validation import check_choice, check_count, check_positive
-from linoto.logs.fits import fit_other_folds
+from linoto.logs.fits import Fitted, fit_other_folds
+from linoto.logs.plays import OneArm
 from linoto.logs.row_features import gram_of
 from linoto.logs.row_kinds import MOST_CELLS, ridge_estimate
 from linoto.logs.rows import Rows
-from linoto.logs.targets import DOUBLY_ROBUST, LEARNING, PESSIMISTIC, needed_propensities
+from linoto.logs.targets import (
+    DOUBLY_ROBUST,
+    GREEDY,
+    LEARNING,
+    PESSIMISTIC,
+    choices_of,
+    needed_propensities,
+)
 
 MODELS = ("least squares", DOUBLY_ROBUST)  # of rewards
 IMITATIONS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.0)  # shares of what was done; of equals the first is taken
@@ -180,3 +188,18 @@ def sums_of_every_arm(rows: Rows, scores: Floats) -> tuple[Floats, Floats]:
         for column, table in enumerate((scores[part], done[part])):
             vectors[:, column] += features.weighted_sum(table.ravel() * offered, d)
     return gram, vectors
+
+
+def choices_by_block(rows: Rows, fitted: Fitted, method: str, ridge: float) -> OneArm:
+    """What is played in each block after the first by what is learnt from all rows before it."""
+    if method == GREEDY:
+        return fitted.choices()
+    first = len(rows) - len(fitted.rows)
+    arms = [
+        choices_of(
+            learn_policy(rows.take(np.arange(first + part[0])), method=method, ridge=ridge),
+            fitted.rows.take(part),
+        ).arms
+        for part in fitted.parts
+    ]
+    return OneArm(np.concatenate(arms), rows.k)

@@ -100,6 +100,14 @@ def learnt_part(target: Target) -> LearntPolicy | None:
     return next((part for part in parts if isinstance(part, LearntPolicy)), None)
 
 
+def taught(target: Target) -> str:
+    """By how many rows a target was taught, and which: JSON does not keep their ids."""
+    part = learnt_part(target)
+    if part is None:
+        return ""
+    return f"{part.method}, from {part.rows} {'rows with other ids' if part.built_by else 'unnamed rows'}"
+
+
 def check_not_taught_by(rows: Rows, target: Target) -> None:
     """Refuse to judge what was learnt by the rows that it was learnt from."""
     learnt = learnt_part(target)

@@ -218,4 +218,48 @@ def test_what_is_learnt_from_one_part_is_judged_by_the_other(
     said = " ".join(capsys.readouterr().out.split())
     assert f"learnt from {len(taught)} other rows; they judged nothing" in said
     assert run(*words, "--play", "A", "--warm", 0.5) == 2
-    assert "--warm is for --policy and --learn" in capsys.readouterr().err
+    assert "--warm is for --policy, --learn and --against-learnt" in capsys.readouterr().err
+
+
+def test_a_second_table_says_how_much_more_than_the_baseline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write_files(tmp_path)
+    named = ["evaluate", str(tmp_path / "log.csv"), "--item", "arm", "--reward", "click", "--propensity", "p"]
+    run(*named, "--play", "C", "--against-log", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["baseline"] == {"logged": True}
+    gains = [found for found in told["estimates"] if found.get("beyond")]
+    assert [found["value"] for found in gains] == [
+        found.value for found in evaluate(rows, 2, baseline="logged") if found.beyond
+    ]
+    run(*named, "--play", "C", "--against", "A")
+    assert "more per round than arm 'A' (dr, 0.95 interval)" in " ".join(capsys.readouterr().out.split())
+    run(*named, "--play", "A", "--against", "A")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "verdict it plays the same as arm 'A' in each of these rows" in said
+    run(*named, "--play", "A", "--against-learnt", "--warm", "0.4")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "less per round than what was learnt (pessimistic) (dr, 0.95 interval)" in said
+    assert "learnt from" in said
+    run(*named, "--learn", "--against-learnt", "doubly-robust", "--json")
+    assert json.loads(capsys.readouterr().out)["baseline"] == {"learn": "doubly-robust"}
+    run(*named, "--probabilities", str(tmp_path / "mix.csv"), "--against-log", "--level", "0.999")
+    assert "gain per round" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--policy", "Gated", "--against-log"], "--against-log is not for --policy"),
+        (["--play", "A", "--against", "purple"], "--against: there is no arm 'purple'"),
+        (["--play", "A", "--against-log", "--against", "B"], "not allowed with argument"),
+    ],
+)
+def test_baselines_that_do_not_fit_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    write_files(tmp_path)
+    named = ["evaluate", str(tmp_path / "log.csv"), "--item", "arm", "--reward", "click", "--propensity", "p"]
+    assert run(*named, *options) == (1 if "purple" in options else 2)
+    assert words in capsys.readouterr().err
