@@ -539,7 +539,8 @@ def keeps_slices(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:
     """Whether an agent has the slices that as many arms have today: an older version began it without."""
     if isinstance(agent, DoublingAgent):
         return agent.sliced
-    return bool(agent.running.run["slices"] >= slices_for(*actions.shape))
+    run = agent.running.run
+    return bool(run["whitened"] or run["slices"] >= slices_for(*actions.shape))
 
 
 def is_as_whitened(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:

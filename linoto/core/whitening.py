@@ -11,7 +11,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
-from linoto.core.slices import slices_for
+from linoto.core.slices import is_wide, slices_for
 from linoto.core.validation import MANY_ARMS
 from linoto.core.within import within
 
@@ -34,7 +34,7 @@ def is_whitened(params: Records, actions: Floats) -> bool:
     return bool(
         WHITENED.get()
         and len(actions) < MANY_ARMS  # from there on lists, or refreshes in slices, spare more
-        and slices_for(*actions.shape) == 0
+        and (slices_for(*actions.shape) == 0 or is_wide(*actions.shape))
         and actions.dtype == np.float64
         and params.size == 1
         and p["explorer"] in (kernels.UCB, kernels.GREEDY)

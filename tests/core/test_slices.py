@@ -204,3 +204,32 @@ def test_epochs_of_an_older_doubling_have_no_slices() -> None:
                 one.update(one.decide(), 0.5)
             assert bool(one.inner.running.run["slices"]) is wanted
         assert agent.epoch == again.epoch > 0
+
+
+@pytest.mark.parametrize(("k", "d"), [(800, 120), (460, 220)])
+def test_fewer_arms_of_many_features_have_slices_where_r_is_kept_anyway(k: int, d: int) -> None:
+    """What needs R after each reward has slices at once; what needs it only at a refresh is whitened."""
+    world = World(10, k=k, d=d)
+    with whitening(True):
+        drawing = LinTS().start(world.actions, world.log, rng=0)
+        by_bounds = LinUCB().start(world.actions, world.log, rng=0)
+    assert drawing.running.run["slices"] == slices_for(k, d) > 0
+    assert (by_bounds.running.run["slices"], by_bounds.running.run["whitened"]) == (0, 1)
+    again = linoto.restore(by_bounds.snapshot())
+    draws = world.noise(600)
+    for one in (drawing, by_bounds, again):
+        one.play(world.means, draws)
+        means, _ = exact_numbers(one)
+        np.testing.assert_allclose(one.means, means, rtol=0, atol=1e-10)
+    assert by_bounds.snapshot() == again.snapshot()
+
+
+def test_there_are_no_more_slices_than_their_inversions_cost_less_than_the_arms() -> None:
+    """A slice inverts, d^3; all arms are k d^2."""
+    for d in (30, 100, 200, 400, 1000):
+        for k in (100, 300, 1000, 3000, 10_000, 100_000):
+            slices = slices_for(k, d)
+            if k * d * d < 2**22 or k < d:
+                assert slices == 0
+            else:
+                assert 2 <= slices <= max(2 * k / d, 2)

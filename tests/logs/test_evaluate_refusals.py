@@ -203,7 +203,7 @@ def replay_or_all(rows: Rows, target: Any, **given: Any) -> None:
         (
             0,
             {"interval": None},
-            r"interval must be an Interval of linoto\.logs\.evaluate, such as Interval\(level=0\.9\), got None",
+            r"must be an Interval of linoto\.logs\.evaluate, such as Interval\(level=0\.9\), got None",
         ),
         (0, {"interval": (0, 1)}, r"interval must be an Interval of .*, got \(0, 1\)"),
         (0, {"methods": 3}, "methods must be some of replay, ips, snips, dr in a list, got 3"),

@@ -589,7 +589,7 @@ def allocate(
     state.counts[LOGGED] = pulls
     state.counts[ALLOWED] = 1
     state.arms[OFFLINE_SUMS] = reward_sums
-    if not shifted and state.run["one_hot"][0] == 0:
+    if not (shifted or whitened) and state.run["one_hot"][0] == 0:
         state.run["slices"] = slices_for(*actions.shape)
     return state
 
