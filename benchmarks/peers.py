@@ -69,9 +69,19 @@ WITH_CONTEXTS = (
 )
 OWN_MODELS = (
     Contestant("linoto", "LinUCB"),
+    Contestant("linoto", "RandUCB"),
     Contestant("linoto", "LinTS"),
+    Contestant("linoto", "Gated"),
     REFERENCE,  # a ridge model per arm here
+    Contestant("numpy", "LinTS"),
     Contestant("vowpalwabbit", "SquareCB", GRADIENT),
+    Contestant("river", "LinUCBDisjoint"),
+    Contestant("mabwiser", "LinUCB"),
+    Contestant("mabwiser", "LinTS"),
+    Contestant("contextualbandits", "LinUCB"),
+    Contestant("bayesianbandits", "ThompsonSampling"),
+    Contestant("bayesianbandits", "UpperConfidenceBound"),
+    Contestant("coba", "LinUCB", "one model of all features"),
 )
 KINDS = ("run", "decide", "warm", "contexts", "own")
 PEERS = tuple(dict.fromkeys(one.package for one in FIXED_ARMS if one.package not in PRESENT))

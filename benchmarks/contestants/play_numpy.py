@@ -68,10 +68,15 @@ def contextual(_: str, k: int, d: int) -> LinUCB:
 
 
 class RidgePerArm:
-    """LinUCB with a model for each arm: alpha 0 is greedy."""
+    """LinUCB with a model for each arm: alpha 0 is greedy. Or Thompson sampling, if there is what draws.
 
-    def __init__(self, k: int, p: int, alpha: float, ridge: float) -> None:
-        self.alpha, self.ridge = alpha, ridge
+    Models of different arms know nothing of each other, so one number for each arm is a draw from all.
+    """
+
+    def __init__(
+        self, k: int, p: int, alpha: float, ridge: float, draws: np.random.Generator | None = None
+    ) -> None:
+        self.alpha, self.ridge, self.draws = alpha, ridge, draws
         self.V, self.b = np.tile(ridge * np.eye(p), (k, 1, 1)), np.zeros((k, p))
         self.refresh()
 
@@ -89,8 +94,10 @@ class RidgePerArm:
         self.refresh()
 
     def decide(self, context: Floats, _: Floats) -> int:
-        """The arm with the largest upper bound."""
+        """The arm with the largest upper bound, or the best of a draw."""
         widths = np.sqrt(self.inverse @ context @ context)
+        if self.draws is not None:
+            widths *= self.draws.standard_normal(len(widths))
         return largest(self.theta @ context + self.alpha * widths)
 
     def update(self, context: Floats, arm: int, reward: float) -> None:
@@ -101,5 +108,6 @@ class RidgePerArm:
         self.theta[arm] = self.inverse[arm] @ self.b[arm]
 
 
-def table(_: str, settings: dict[str, float], k: int, p: int, seed: int) -> RidgePerArm:
-    return RidgePerArm(k, p, settings.get("alpha", 1.0), settings.get("ridge", 1.0))
+def table(policy: str, settings: dict[str, float], k: int, p: int, seed: int) -> RidgePerArm:
+    draws = np.random.default_rng(seed) if policy == "LinTS" else None
+    return RidgePerArm(k, p, settings.get("alpha", 1.0), settings.get("ridge", 1.0), draws)
