@@ -199,9 +199,10 @@ class Agent:
         It is over practice's draw, the coin, and the explorer's own draws. Where there is no formula
         (Thompson), it is the share of `redraws` fresh draws by `rng` (None: the same ones until a commit) and
         of the draw that decides, and of an arm that seldom comes, by how many draws it takes until it does
-        (docs/evaluation.md); with `redraws=0` it is None. With a `proposal` it is how likely `guard` plays
-        it. `decided` is what either of them has just answered to this question, where that is known: it is
-        not asked again then.
+        (docs/evaluation.md); with `redraws=0` it is None, and once something was learnt since the coin of the
+        round was thrown: other draws would then be judged by other estimates. With a `proposal` it is how
+        likely `guard` plays it. `decided` is what either of them has just answered to this question, where
+        that is known: it is not asked again then.
         """
         check_whole("redraws", redraws)
         driver = self.driver

@@ -6,7 +6,7 @@ time, 0 in every row: log det V / ridge^d, the radius, and the event that they r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import inf, log
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -58,6 +58,18 @@ def items_of(features: Any) -> Items:
         "features must have items that come and go, as a linoto.Recipe and linoto.OwnFeatures have, got "
         f"{type(features).__name__}: let its transform offer those there are"
     )
+
+
+def offered(features: Any, allowed: Any, gone: Collection[str]) -> Any:
+    """The items of a round: those that were asked for, or all; none that was removed."""
+    if not gone:
+        return allowed
+    if allowed is None:
+        return [name for name in items_of(features).items if name not in gone]
+    for name in allowed:
+        if name in gone:
+            raise ValueError(f"allowed must be present, got {name!r}, which was removed")
+    return allowed
 
 
 def as_removed(names: Sequence[str], known: Items, gone: frozenset[str]) -> tuple[str, ...]:

@@ -77,6 +77,8 @@ def by_coin(
     proposed: Shares | None = {decision.proposal: 1.0}
     if share == 1:
         return practice
+    if not given and driver.has_forgotten(asked):
+        return None
     if not certain:
         proposed = driver.rule.propensity(odds_of_proposals(driver, asked, decision.proposal, redraw))
     if proposed is None:

@@ -120,9 +120,11 @@ def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:
 
 
 def under_stored_names(run: Records) -> Records:
-    """The same numbers with their fields named as every version has stored them."""
+    """The same numbers with their fields named as every version has stored them; of no coin, no moment."""
+    kept = run.copy()
+    kept["thrown_at"] *= kept["coin_thrown"]
     fields = [(STORED_NAMES.get(name, name), run.dtype[name]) for name in run.dtype.names or ()]
-    return run.view(np.dtype(fields))
+    return kept.view(np.dtype(fields))
 
 
 def lasting_run(state: State) -> Records:

@@ -304,6 +304,16 @@ class Driver(ABC, Generic[Q]):
         """
         return None
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether something was learnt since the coin of this round was thrown."""
+        run = self.running.held.run
+        return bool(run["coin_thrown"].item(0) and run["rewards"].item(0) != run["thrown_at"].item(0))
+
+    def has_forgotten(self, asked: Q) -> bool:
+        """Whether only estimates that have moved could say what else this round might have become."""
+        return self.has_moved and self.rule.needs_redraws
+
     def redrawn(self, asked: Q, chosen: str, draws: Floats) -> list[int]:
         """What each of these draws would have `chosen`; the state is as it was afterwards."""
         state, normals = self.running.state, self.running.held.vectors[kernels.NORMALS]

@@ -13,6 +13,7 @@ from linoto.core.drivers.order import Order, order_for
 from linoto.core.drivers.questions import as_weights
 from linoto.core.features.moments import Moments
 from linoto.core.kernels import State
+from linoto.core.kernels.layout import Part
 from linoto.core.protocols import Composition
 
 LONGEST_OWN = 2  # features of an arm, for each arm there is, up to which loops over arms are the faster ones
@@ -55,6 +56,15 @@ def bounds_in_rounds(params: Records, state: State) -> tuple[Floats, Floats]:
     kernels.own_radii(params, state, radii)
     margin = (radii + float(run["lost_radius"])) * rows[kernels.WIDTH]
     return rows[kernels.MEAN] - margin, rows[kernels.MEAN] + margin
+
+
+def interval_apart(params: Records, state: State, inside: Floats, shift: Part) -> tuple[float, float]:
+    """The same of one action (d,), in the order of a state whose arms it leaves alone."""
+    apart = state._replace(arms=state.arms[:, :0], run=state.run.copy())
+    own = kernels.with_arms(apart, inside[:, None].copy())
+    kernels.measure_all(params, own, np.empty((inside.size, 1)), shift)
+    lower, upper = bounds_in_rounds(params, own)
+    return float(lower[0]), float(upper[0])
 
 
 def beside(state: State, features: Any, order: Order | None) -> State:

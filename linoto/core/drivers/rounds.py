@@ -36,6 +36,7 @@ from linoto.core.drivers.round_states import (
     before_arms,
     beside,
     bounds_in_rounds,
+    interval_apart,
     know_log,
     order_of,
     own_features,
@@ -139,8 +140,9 @@ class RoundArms(Driver[Round]):
         )
         begin_models_of_rounds(driver)
         log = moments.as_rows() if order is None else rows_of(gram, vector, border)
-        parts = driver.coin, driver.shift
-        run_once(kernels.context_begin, params, running.held, *log, *parts, steps=moments.d**3)
+        run_once(
+            kernels.context_begin, params, running.held, *log, driver.coin, driver.shift, steps=moments.d**3
+        )
         driver.draw()
         return driver
 
@@ -184,7 +186,7 @@ class RoundArms(Driver[Round]):
                 raise ValueError("names must be None where a context or allowed is given, got both")
             if allowed is not None:
                 check_listed("allowed must be names of items", allowed)
-            items = self.offered_items(allowed) if self.changes else allowed
+            items = item_changes.offered(self.features, allowed, self.removed) if self.changes else allowed
             names = list(items) if items is not None else getattr(self.features, "items", None) or None
             practice = practice(context, names) if callable(practice) else practice
             check_index("practice", practice, names, getattr(self.features, "item_places", None))
@@ -223,18 +225,6 @@ class RoundArms(Driver[Round]):
         if self.gate.throws_coin and asked.weights.size > asked.offered:
             raise ValueError("practice must be one of the arms or weights for a Control gate, got an action")
         return asked
-
-    def offered_items(self, allowed: Any) -> Any:
-        """The items of a round: those that were asked for, or all; none that was removed."""
-        gone = self.removed
-        if not gone:
-            return allowed
-        if allowed is None:
-            return [name for name in item_changes.items_of(self.features).items if name not in gone]
-        for name in allowed:
-            if name in gone:
-                raise ValueError(f"allowed must be present, got {name!r}, which was removed")
-        return allowed
 
     def as_arm(self, arm: Any, asked: Round, name: str = "arm") -> int:
         return as_arm(arm, asked.offered, name)
@@ -369,10 +359,13 @@ class RoundArms(Driver[Round]):
         if (decision.proposal, decision.practice) != (latest.proposal, latest.practice):
             raise ValueError("decision must be the one just made, got that of an earlier question")
         if self.asked is not asked:  # another question was only looked at, or the agent was restored
-            thrown = self.running.state.run["coin_thrown"].item(0)
-            self.running.state.run["coin_thrown"] = 0
+            run, chances = self.running.state.run, self.running.held.arms[kernels.CHANCE].copy()
+            thrown, at = run["coin_thrown"].item(0), run["thrown_at"].item(0)
+            run["coin_thrown"] = 0
             self.consider(asked, latest.proposal)
-            self.running.state.run["coin_thrown"] = thrown
+            run["coin_thrown"], run["thrown_at"] = thrown, at
+            if self.standing is not None:  # by these it was drawn, whatever was learnt since
+                self.running.held.arms[kernels.CHANCE, : chances.size] = chances
         return asked
 
     def propose(self, asked: Round) -> int:
@@ -439,7 +432,7 @@ class RoundArms(Driver[Round]):
         params = self.running.params
         if not params[0]["gives_way"]:
             return None
-        if self.asked is None or not asked.same_as(self.asked):  # restored since, or something else was asked
+        if not self.has_in_state(asked):  # restored since, or something else was asked
             self.bring(asked)
             kernels.measure_all(params, self.running.state, self.whitened, self.shift)
         givers, takers = np.zeros((2, asked.weights.size), np.int64)
@@ -447,16 +440,22 @@ class RoundArms(Driver[Round]):
         return givers > 0, takers > 0, asked.weights
 
     def redrawn(self, asked: Round, chosen: str, draws: Floats) -> list[int]:
-        if self.asked is None or not asked.same_as(self.asked):
+        if not self.has_in_state(asked):
             self.bring(asked)
         return super().redrawn(asked, chosen, draws)
+
+    def has_in_state(self, asked: Round) -> bool:
+        """Whether the arms that were looked at last are those of a question."""
+        return self.asked is not None and asked.same_as(self.asked)
+
+    def has_forgotten(self, asked: Round) -> bool:
+        again = bool(self.running.params[0]["gives_way"]) and not self.has_in_state(asked)
+        return super().has_forgotten(asked) or (again and self.has_moved)
 
     # -- learning
 
     def commit(self, decision: Decision) -> None:
-        running = self.running
-        by_practice = self.enter(decision)
-        ticket = None
+        running, by_practice, ticket = self.running, self.enter(decision), None
         if running.keeps_tickets:
             play = 0 if running.tickets.trusts else play_of(decision)
             ticket = self.ticket_of(decision, by_practice, play)
@@ -470,11 +469,8 @@ class RoundArms(Driver[Round]):
 
     def lose(self, decision: Decision, value: float) -> None:
         action, ticket = self.awaited(decision)
-        if self.confidence.reward_range is not None:
-            low, high = self.confidence.reward_range
-        else:
-            high = self.confidence.bound * sqrt(sum(entry * entry for entry in decision.action or ()))
-            low = -high
+        longest = self.confidence.bound * sqrt(sum(entry * entry for entry in decision.action or ()))
+        low, high = self.confidence.reward_range or (-longest, longest)
         self.enter_reward(decision, ticket)
         self.learn(action, value, max(high - value, value - low))
 
@@ -741,15 +737,11 @@ class RoundArms(Driver[Round]):
         return replace(found, center=self.outside(found.center), V=self.order.outside_square(found.V))
 
     def interval(self, arm: Any) -> tuple[float, float]:
-        vector, before = as_floats("x", arm, ndim=1), self.running.state
+        vector = as_floats("x", arm, ndim=1)
         if vector.size != self.d:
             raise ValueError(f"x must have {self.d} entries, got {vector.size}")
-        apart = before._replace(arms=before.arms[:, :0], run=before.run.copy())
         inside = vector if self.order is None else self.order.inside(vector)
-        state = kernels.with_arms(apart, inside[:, None].copy())
-        kernels.measure_all(self.running.params, state, np.empty((self.d, 1)), self.shift)
-        lower, upper = bounds_in_rounds(self.running.params, state)
-        return float(lower[0]), float(upper[0])
+        return interval_apart(self.running.params, self.running.state, inside, self.shift)
 
     def bounds(self, decision: Decision) -> tuple[float, float]:
         asked = self.question_of(decision)

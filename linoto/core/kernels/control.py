@@ -371,7 +371,7 @@ def throw_coin(p: Any, r: Any, vouched: float, barred: bool, preferred: float) -
     r.entry_share = max(share_of_control(p, r, preferred), r.rails_share)
     if r.entry == NO_ENTRY or barred or r.entry_share == 1.0:
         return
-    r.coin_thrown = 1
+    r.coin_thrown, r.thrown_at = 1, r.rewards
     if r.coin < r.entry_share:
         r.source, r.entry = FROM_CONTROL, CONTROL_PLAY
     else:

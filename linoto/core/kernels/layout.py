@@ -172,10 +172,8 @@ RUN = np.dtype(
         ("vetoed", np.int64),  # 1: realised rewards contradict the model, which has no say any more
         ("practice_draw", np.float64),  # uniform: which arm practice plays in the next round
         ("coin", np.float64),  # uniform: whether it is a control play
-        (
-            "coin_thrown",
-            np.int64,
-        ),  # 1: the decision below stands until it is committed
+        ("coin_thrown", np.int64),  # 1: the decision below stands until it is committed
+        ("thrown_at", np.int64),  # how many rewards there were then
         ("centre", np.float64),  # c, about what practice earns now
         ("centre_weight", np.float64),
         ("foreseen", np.int64),  # explored plays of which the estimates said, in units from 0 to 1, what

@@ -215,3 +215,52 @@ def test_units_of_rewards_change_no_decision() -> None:
         played.append(np.array(ways))
     np.testing.assert_allclose(played[0], played[1], atol=1e-6)
     assert played[0][:, 1].sum() > 3
+
+
+@pytest.mark.parametrize("explorer", [RandUCB(), SquareCB(), LinUCB(), LinTS()])
+def test_a_question_about_bounds_leaves_propensities_as_they_were(explorer: Any) -> None:
+    """Also of a restored agent, which has to look at the arms again."""
+    policy, coins = Gated(explorer=explorer, gate=CHEAP, confidence=CLICKS), 0
+    for asked, decision, before in rounds_of(policy, 60):
+        again = restore(before)
+        wanted = shares_of_arms(again, asked, again.decide(**asked))
+        restored = restore(again.snapshot())
+        same = restored.decide(**asked)
+        assert restored.bounds(same) == again.bounds(decision)
+        for agent in (again, restored):
+            assert shares_of_arms(agent, asked, decision) == wanted
+        coins += decision.control_share is not None
+    assert coins > 10
+
+
+@pytest.mark.parametrize("explorer", [RandUCB(), SquareCB(), LinUCB(), LinTS()])
+def test_what_is_learnt_while_a_coin_stands_changes_no_propensity(explorer: Any) -> None:
+    """Nobody can say what other draws, or arms looked at again, would have been: then there is none."""
+    policy, world, waiting, unknown = (
+        Gated(explorer=explorer, gate=CHEAP, confidence=CLICKS),
+        Clicks(1),
+        [],
+        0,
+    )
+    agent = policy.start(world.log, rng=2)
+    for _ in range(60):
+        asked = {"actions": world.arms(4), "practice": world.rng.dirichlet(np.ones(4))}
+        decision = agent.decide(**asked)
+        wanted, restored = shares_of_arms(agent, asked, decision), restore(agent.snapshot())
+        if len(waiting) > 2 and decision.control_share is not None:
+            late = waiting.pop(0)
+            for one in (agent, restored):
+                one.observe(late, world.reward(late))
+                found = shares_of_arms(one, asked, decision)
+                assert found in (wanted, [None] * 4)
+                unknown += found != wanted
+            assert (found == wanted) or one.rule.needs_redraws or one is restored
+            assert shares_of_arms(restore(restored.snapshot()), asked, decision) in (wanted, [None] * 4)
+        agent.commit(decision)
+        waiting.append(decision)
+    assert (unknown > 0) == (not isinstance(explorer, SquareCB))
+
+
+def shares_of_arms(agent: Agent, asked: dict[str, Any], decided: Decision) -> list[float | None]:
+    """How likely each of four arms is."""
+    return [agent.propensity(arm, decided=decided, redraws=30, rng=1, **asked) for arm in range(4)]
