@@ -123,13 +123,13 @@ def add_baseline(command: Parser) -> None:
     baseline.add_argument(
         "--against-log", action="store_true", help="also how much more than what was logged, on the same rows"
     )
-    baseline.add_argument("--against", metavar="ARM", help="the same beyond this arm")
+    baseline.add_argument("--against", metavar="ARM", help="how much more than this arm")
     baseline.add_argument(
         "--against-learnt",
         nargs="?",
         const=WAYS_TO_LEARN[0],
         choices=WAYS_TO_LEARN,
-        help="the same beyond what is learnt from one part of the rows (default: pessimistic)",
+        help="how much more than what is learnt from one part of the rows (default: pessimistic)",
     )
 
 
@@ -217,16 +217,16 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int, 
     rows, arms, in_time = read_rows_and_arms(arguments)
     if arguments.policy is None and interval.kind not in ("auto", "normal"):
         options["methods"] = ("ips",) if arguments.greedy else ("replay", "ips")
-    names = rows.names or ()
-    options["baseline"] = fixed_baseline(arguments, names)
     if arguments.policy is None and arguments.learn is None and arguments.against_learnt is None:
-        return rows, evaluate(rows, fixed_target(arguments, names), **options), 0, None
+        options["baseline"] = fixed_baseline(arguments, rows)
+        return rows, evaluate(rows, fixed_target(arguments, rows), **options), 0, None
     warm, held_out = parts_of(rows, arguments, in_time=in_time)
+    options["baseline"] = fixed_baseline(arguments, held_out)
     if arguments.against_learnt is not None:
         options["baseline"] = learn_policy(warm, method=arguments.against_learnt.replace("-", " "))
     if arguments.policy is None:
         way = arguments.learn and arguments.learn.replace("-", " ")
-        target = learn_policy(warm, method=way) if way else fixed_target(arguments, names)
+        target = learn_policy(warm, method=way) if way else fixed_target(arguments, held_out)
         return rows, evaluate(held_out, target, **options), len(warm), None
     actions = (arms or ArmTable.one_hot(list(rows.names or ()))).actions
     rails, moments = guardrails_in(rows, warm, arguments), kind_of(warm).moments
@@ -314,23 +314,28 @@ def read_recipe(path: Path) -> Recipe:
     return log.features.recipe
 
 
-def fixed_target(arguments: argparse.Namespace, names: Sequence[str]) -> Any:
-    """A target that does not learn while it is judged: an arm's name, (k,) probabilities, or "greedy"."""
+def fixed_target(arguments: argparse.Namespace, rows: Rows) -> Any:
+    """A target that does not learn while it is judged: an arm, (k,) probabilities, or "greedy"."""
     if arguments.greedy:
         return "greedy"
     if arguments.play is not None:
-        return names[index_of(arguments.play, {name: arm for arm, name in enumerate(names)}, "--play")]
-    return probabilities_of(arguments, names)
+        return always(arguments.play, rows, "--play")
+    return probabilities_of(arguments, rows.names or ())
 
 
-def fixed_baseline(arguments: argparse.Namespace, names: Sequence[str]) -> str | None:
+def fixed_baseline(arguments: argparse.Namespace, rows: Rows) -> Any:
     """What the target is to earn more than, where no rows are needed to learn it."""
     if arguments.against_log:
         return "logged"
-    if arguments.against is None:
-        return None
-    places = {name: arm for arm, name in enumerate(names)}
-    return names[index_of(arguments.against, places, "--against")]
+    return None if arguments.against is None else always(arguments.against, rows, "--against")
+
+
+def always(name: str, rows: Rows, option: str) -> Any:
+    """The arm of this name in every row: an arm, whatever else its name may mean."""
+    from linoto.logs.targets import one_arm
+
+    arm = index_of(name, {known: place for place, known in enumerate(rows.names or ())}, option)
+    return one_arm(arm, rows).on_offer(rows)
 
 
 def probabilities_of(arguments: argparse.Namespace, names: Sequence[str]) -> Floats:
@@ -501,7 +506,7 @@ def verdict_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
     if not gains:
         return []
     sure = [found for found in reversed(gains) if found.enough]
-    if gains[0].effective == 0:
+    if gains[0].low == gains[0].high == 0:
         return [("verdict", f"it plays the same as {gains[0].beyond} in each of these rows")]
     if not sure or sure[0].low <= 0 <= sure[0].high:
         return [("verdict", f"cannot tell whether it earns more or less than {gains[0].beyond}")]

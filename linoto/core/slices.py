@@ -23,17 +23,17 @@ def slicing(wanted: bool) -> AbstractContextManager[None]:
 def slices_for(k: int, d: int) -> int:
     """How many slices k arms with d features have; 0: a refresh is of all of them.
 
-    Each takes an inversion, d^3, and its share of the k d^2 of all arms: no more slices than make both
-    alike, and none where an inversion alone is more.
+    Each takes an inversion, d^3, and its share of the k d^2 of all arms: about as many slices as make both
+    alike, a power of two, and none where an inversion alone is more.
 
     >>> slices_for(100, 20), slices_for(20_000, 20), slices_for(10_000, 200), slices_for(1_000, 500)
     (0, 4, 32, 2)
     """
     if not SLICED.get() or k * d * d < NOTICED or k < d:
         return 0
-    return 1 << ceil(log2(max(min(d / FEATURES, k / d if is_wide(k, d) else d), LEAST)))
+    return 1 << ceil(log2(max(min(d / FEATURES, k / d), LEAST)))
 
 
 def is_wide(k: int, d: int) -> bool:
-    """Whether slices cost a state something that needs no R after every reward."""
+    """Whether there are so many features for each arm that slices are only for who keeps R anyway."""
     return d * d > WIDE * k

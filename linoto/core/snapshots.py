@@ -52,7 +52,7 @@ from linoto.core.rails import Rails
 from linoto.core.resting import offline_of
 from linoto.core.running import Running
 from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, digest_of, lasting_rows
-from linoto.core.slices import slices_for, slicing
+from linoto.core.slices import is_wide, slices_for, slicing
 from linoto.core.thin_rows import filled
 from linoto.core.tickets import Tickets
 from linoto.core.usual_confidence import says_as_much
@@ -540,7 +540,8 @@ def keeps_slices(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:
     if isinstance(agent, DoublingAgent):
         return agent.sliced
     run = agent.running.run
-    return bool(run["whitened"] or run["slices"] >= slices_for(*actions.shape))
+    whole = run["whitened"] and is_wide(*actions.shape)
+    return bool(whole or run["slices"] >= slices_for(*actions.shape))
 
 
 def is_as_whitened(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:

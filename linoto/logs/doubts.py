@@ -37,6 +37,7 @@ def doubts_of(estimates: Sequence[Estimate], rows: Rows) -> tuple[str, ...]:
         *too_often(rows),
         *(text for metric, found in by_metric.items() for text in far_weights(found, metric)),
         *(text for metric, found in by_metric.items() for text in far_apart(found, metric)),
+        *dict.fromkeys(found.doubt for found in estimates if found.doubt and found.weights_fit),
     )
 
 
@@ -63,22 +64,33 @@ def named(arms: Ints, rows: Rows) -> str:
 def far_weights(estimates: Sequence[Estimate], metric: str) -> list[str]:
     """That weights are hardly 1 on average. Methods of the same rows have the same weights."""
     for found in estimates:
-        errors = errors_from_1(found)
-        if found.weights_fit and found.method in BY_WEIGHTS and errors > FAR:
-            about = f"of {metric}: " if metric else ""
-            return [
-                f"{about}weights average {found.mean_weight:.3g} instead of 1, {errors:.2g} standard errors "
-                "from it: the propensities may not be how arms were played"
-            ]
+        if found.weights_fit and found.method in BY_WEIGHTS:
+            told = far_from_1(
+                found.mean_weight, found.effective, found.rows, f"of {metric}" if metric else ""
+            )
+            if told:
+                return [told]
     return []
 
 
-def errors_from_1(found: Estimate) -> float:
-    """How many standard errors the mean weight is from 1, by the rows that it is worth."""
-    away = abs(found.mean_weight - 1)
-    if not found.effective or away <= ROUNDING:
+def far_from_1(mean: float, effective: float, rows: int, about: str) -> str:
+    """That the mean weight of so many rows, worth so many, is far from 1, if it is."""
+    errors = errors_from_1(mean, effective, rows)
+    if errors <= FAR:
+        return ""
+    begin = f"{about}: weights" if about else "weights"
+    return (
+        f"{begin} average {mean:.3g} instead of 1, {errors:.2g} standard errors "
+        "from it: the propensities may not be how arms were played"
+    )
+
+
+def errors_from_1(mean: float, effective: float, rows: int) -> float:
+    """How many standard errors a mean weight is from 1, by the rows that it is worth."""
+    away = abs(mean - 1)
+    if not effective or away <= ROUNDING:
         return 0.0
-    spread = found.mean_weight * sqrt(max(1 / found.effective - 1 / found.rows, 0.0))
+    spread = mean * sqrt(max(1 / effective - 1 / rows, 0.0))
     return away / spread if spread > 0 else 0.0
 
 

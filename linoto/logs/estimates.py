@@ -59,11 +59,14 @@ class Estimate:
     learnt: str = ""  # from which rows, where the target was learnt from some: others than it is judged by
     metric: str = ""  # what is estimated, where it is not the reward
     beyond: str = ""  # beyond what: it is a difference, of the target and of this baseline
+    doubt: str = ""  # what the weights of that baseline say against the propensities, if anything
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
         data = asdict(self)
-        return {name: value for name, value in data.items() if value or name not in ("metric", "beyond")}
+        return {
+            name: value for name, value in data.items() if value or name not in ("metric", "beyond", "doubt")
+        }
 
 
 class Found(NamedTuple):
@@ -184,10 +187,13 @@ class Weighted:
     def about(self, metric: str, interval: Interval) -> Weighted:
         """The rows that have a value of a metric, seen from the same target."""
         known, rows = np.isfinite(self.rows.metrics[metric]), self.rows.about(metric)
+        counts, left = (np.bincount(some.arms, minlength=rows.k) for some in (self.rows, rows))
+        plays = self.target.take(known)
         return replace(
             self,
             rows=rows,
-            target=self.target.take(known),
+            target=plays,
+            unknown=plays.share_of((self.ceilings == 0) | ((counts > 0) & (left == 0))),
             weights=self.weights[known],
             interval=interval,
             limits=interval.limits(rows.rewards),
@@ -231,6 +237,7 @@ class Weighted:
         options: dict[str, Any] = {"reward_range": limits, "level": self.interval.level}
         if not self.bounded:
             return self.interval.around(float(terms.mean()), terms, limits[1] - limits[0])
+        terms = np.clip(terms, *limits)  # they are within, but for rounding
         if self.before is not None:
             guess, spread = self.guess(self.before, centred)
             ends = guided_interval(terms, guess=guess, spread=spread, **options)
@@ -287,16 +294,31 @@ class Weighted:
         proven: bool = True,
     ) -> Estimate:
         """An estimate with what a reader needs to judge it; `kept` are the rows of a replay."""
-        w, value = self.weights, self.within(value)
-        counting = w > 0 if kept is None else kept
-        shares = w[counting] if kept is None else np.ones(int(kept.sum()))
-        rewards = self.rows.rewards[counting]
-        events, reason = count_events(rewards, shares, found.kind)
+        value, counting = self.within(value), self.weights > 0 if kept is None else kept
+        shares = self.weights[counting] if kept is None else np.ones(int(kept.sum()))
+        used = int(counting.sum()) if used is None else used
+        wide = self.too_wide(value, found)
+        return self.judged(method, value, found, shares, self.rows.rewards[counting], wide, used, proven)
+
+    def judged(
+        self,
+        method: str,
+        value: float,
+        found: Found,
+        shares: Floats,
+        rewards: Floats,
+        wide: str,
+        used: int,
+        proven: bool,
+    ) -> Estimate:
+        """The same of rewards that count by so many shares; `wide` says why the interval is too wide."""
+        events, reason = count_events(rewards, shares, found.kind) if shares.size else (0.0, "")
         if found.contradicts:
             reason = f"{CANNOT_TELL}: {found.contradicts}"
-        reason = reason or self.too_wide(value, found)
-        if not reason and found.kind == "normal":
+        reason = reason or wide
+        if not reason and found.kind == "normal" and shares.size:
             reason = too_skewed(rewards, events)
+        mean, fits = fit_of(self.weights)
         return Estimate(
             method=method,
             value=value,
@@ -306,18 +328,18 @@ class Weighted:
             interval=found.kind,
             holds=self.when(found.kind, proven),
             rows=len(self.rows),
-            used=int(counting.sum()) if used is None else used,
+            used=used,
             effective=kish(shares),
             events=events,
             enough=not reason,
             reason=reason,
-            largest_weight=float(w.max()),
-            mean_weight=float(w.mean()),
-            weights_fit=bool(abs(w.mean() - 1) <= 5 * w.std() / sqrt(w.size) + 1e-9),
+            largest_weight=float(self.weights.max()),
+            mean_weight=mean,
+            weights_fit=fits,
             unseen=self.target.share_of(np.bincount(self.rows.arms, minlength=self.rows.k) == 0),
         )
 
-    def too_wide(self, value: float, found: Found) -> str:
+    def too_wide(self, value: float, found: Found, whose: str = "the value") -> str:
         """Why the interval of a bounded mean is too wide to act on, if it is."""
         low, high = self.limits
         room, width = min(value - low, high - value), found.high - found.low
@@ -326,7 +348,7 @@ class Weighted:
         end = low if value - low <= high - value else high
         return (
             f"too uncertain to say: the interval is {three_digits(width)} wide, more than twice the "
-            f"{three_digits(max(room, 0.0))} between the value and {exact(end)}, the end of the range"
+            f"{three_digits(max(room, 0.0))} between {whose} and {exact(end)}, the end of the range"
         )
 
     def when(self, kind: str, proven: bool) -> str:
@@ -337,6 +359,12 @@ class Weighted:
         given = "as given" if self.interval.reward_range is not None else "every reward is 0 or 1"
         rows = "for any number of rows" if proven else "in simulations from 40 rows on"
         return f"{rows}, if propensities are right and rewards lie in {interval_text((low, high))} ({given})"
+
+
+def fit_of(weights: Floats) -> tuple[float, bool]:
+    """The mean of weights, and whether it is within five standard errors of 1."""
+    mean = float(weights.mean())
+    return mean, bool(abs(mean - 1) <= 5 * weights.std() / sqrt(weights.size) + 1e-9)
 
 
 def three_digits(width: float) -> str:

@@ -30,7 +30,7 @@ from linoto.logs.estimates import Found, Weighted
 from linoto.logs.estimates import Interval as Interval
 from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
 from linoto.logs.gains import check_baseline, gains_over
-from linoto.logs.learning import choices_by_block
+from linoto.logs.learning import choices_by_block, said_of_blocks
 from linoto.logs.odd_weights import dr_if_weights_fit, of_metric, only_if_weights_fit, weights_of_1
 from linoto.logs.plays import Plays, Shares
 from linoto.logs.row_kinds import Practice, RowsOfArms, kind_of
@@ -279,36 +279,51 @@ def evaluate(
     for method in methods or ():
         check_choice("methods", method, METHODS)
     intervals = intervals_of(rows, interval, (*getattr(target, "guardrails", ()), *guardrails))
-    if baseline is not None:
-        check_baseline(target, baseline, methods)
-        options: dict[str, Any] = {"folds": folds, "ridge": ridge, "warm_start": warm_start, "seed": seed}
-        options |= {"practice": practice, "model": model, "methods": methods, "interval": interval}
-        alone = evaluate(rows, target, actions=actions, guardrails=guardrails, **options)
-        del options["warm_start"]
-        return [*alone, *gains_over(rows, target, baseline, intervals=intervals, **options)]
-    if is_learnt(target):
-        judged = methods or METHODS[1:]
-        return evaluate_learnt(rows, target, judged, folds, ridge, warm_start, interval, intervals)
-    learnt = taught(target)
-    if is_policy(target):
-        return evaluate_policy(
-            *(rows, target, methods or METHODS[:1], actions, warm_start),
-            *(seed, interval, intervals, learnt, practice),
-        )
-    if practice is not None and agent_of(target) is None:
+    check_baseline(rows, target, baseline, methods)
+    learnt, plays, decides = taught(target), target, (agent_of(one) for one in (target, baseline))
+    if practice is not None and not is_policy(target) and not any(decides):
         raise ValueError(
             f"practice must be None for a target that does not learn or decide, got {practice!r}"
         )
     check_seed(seed)
-    plays = as_plays(target, rows, "an evaluation", practice=practice, seed=seed)
-    asked = methods or METHODS
-    same: dict[str, Any] = {"folds": folds, "ridge": ridge, "warm_start": warm_start, "seed": seed}
-    estimates = each_method(rows, plays, asked, actions=actions, model=model, interval=interval, **same)
-    found = [replace(dr_if_weights_fit(estimate), learnt=learnt) for estimate in estimates]
+    same: dict[str, Any] = {"folds": folds, "ridge": ridge, "seed": seed}
+    if is_learnt(target):
+        judged = methods or METHODS[1:]
+        found = evaluate_learnt(rows, target, judged, folds, ridge, warm_start, interval, intervals)
+    elif is_policy(target):
+        found = evaluate_policy(
+            *(rows, target, methods or METHODS[:1], actions, warm_start),
+            *(seed, interval, intervals, learnt, practice),
+        )
+    else:
+        plays = as_plays(target, rows, "an evaluation", practice=practice, seed=seed)
+        same["warm_start"] = warm_start
+        found = evaluate_plays(rows, plays, methods or METHODS, actions, model, interval, intervals, same)
+        found = [replace(estimate, learnt=learnt) for estimate in found]
+        del same["warm_start"]
+    if baseline is None:
+        return found
+    same |= {"model": model, "practice": practice, "interval": interval, "intervals": intervals}
+    return [*found, *gains_over(rows, plays, baseline, methods=methods, learnt=learnt, **same)]
+
+
+def evaluate_plays(
+    rows: Rows,
+    plays: Plays,
+    methods: Sequence[str],
+    actions: npt.ArrayLike | None,
+    model: npt.ArrayLike | None,
+    interval: Interval,
+    intervals: Mapping[str, Interval],
+    same: Mapping[str, Any],
+) -> list[Estimate]:
+    """What a target would have earned that was fixed before, and had of each metric."""
+    estimates = each_method(rows, plays, methods, actions=actions, model=model, interval=interval, **same)
+    found = [dr_if_weights_fit(estimate) for estimate in estimates]
     for metric, own in intervals.items():
         known = plays.take(np.isfinite(rows.metrics[metric]))
-        estimates = each_method(rows.about(metric), known, asked, interval=own, **same)
-        found += [replace(of_metric(estimate, metric, rows), learnt=learnt) for estimate in estimates]
+        estimates = each_method(rows.about(metric), known, methods, interval=own, **same)
+        found += [of_metric(estimate, metric, rows) for estimate in estimates]
     return found
 
 
@@ -418,7 +433,7 @@ def evaluate_learnt(
     if "dr" in methods and interval.kind not in ("auto", "normal"):
         raise ValueError(f"interval must be auto or normal for dr with a fitted model, got {interval.kind!r}")
     seen = [Weighted.of(fitted.rows, chosen, method, interval, before=before) for method in methods]
-    said = f"{target}, before each of {blocks - 1} blocks from all earlier rows; {len(before)} judge nothing"
+    said = said_of_blocks(target, blocks, before)
     found = [dr_if_weights_fit(calls[by](rows)) for by, rows in zip(methods, seen, strict=True)]
     del calls["dr"]  # its model is one of rewards
     for metric, own in intervals.items():

@@ -190,6 +190,11 @@ def sums_of_every_arm(rows: Rows, scores: Floats) -> tuple[Floats, Floats]:
     return gram, vectors
 
 
+def said_of_blocks(method: str, blocks: int, before: Rows) -> str:
+    """From which rows it is learnt, where that is block by block."""
+    return f"{method}, before each of {blocks - 1} blocks from all earlier rows; {len(before)} judge nothing"
+
+
 def choices_by_block(rows: Rows, fitted: Fitted, method: str, ridge: float) -> OneArm:
     """What is played in each block after the first by what is learnt from all rows before it."""
     if method == GREEDY:

@@ -187,7 +187,7 @@ def check_metric(name: str, columns: Columns) -> None:
         )
 
 
-SAID_OF_VALUES = {r"\breward": "value", r"\bearned\b": "had", r"\bearn\b": "have"}
+SAID_OF_VALUES = {r"\breward": "value", r"\bearned\b": "had", r"\bearn\b": "have", r"\bearns\b": "has"}
 
 
 def in_values(text: str) -> str:

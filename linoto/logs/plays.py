@@ -105,6 +105,20 @@ class OneArm:
 Plays = Shares | OneArm
 
 
+def are_same(one: Plays, other: Plays) -> bool:
+    """Whether both play the same in every row."""
+    if isinstance(one, OneArm) and isinstance(other, OneArm):
+        return bool((one.arms == other.arms).all())
+    if isinstance(one, Shares) and isinstance(other, Shares):
+        return bool((one.values == other.values).all())
+    shares, arms = (one, other) if isinstance(other, OneArm) else (other, one)
+    assert isinstance(shares, Shares) and isinstance(arms, OneArm)
+    values = (
+        shares.values[np.arange(arms.arms.size), arms.arms] if shares.per_row else shares.values[arms.arms]
+    )
+    return bool((values == 1).all())
+
+
 def of_logged(values: Floats, rows: Rows) -> Floats:
     """(n,) the entries of (k,) or (n, k) values that belong to the logged arms."""
     return np.asarray(values[rows.arms] if values.ndim == 1 else values[np.arange(len(rows)), rows.arms])

@@ -10,10 +10,22 @@ import pytest
 from helpers.chance import most
 from helpers.logged_rows import logged
 
-from linoto import LinUCB, Numeric, Recipe, Rows, evaluate, learn_policy
+from linoto import (
+    Confidence,
+    Control,
+    Gated,
+    LinUCB,
+    Numeric,
+    Recipe,
+    Rows,
+    evaluate,
+    learn_policy,
+)
+from linoto.logs.doubts import doubts_of
 from linoto.logs.estimates import Estimate, Interval, Weighted
 from linoto.logs.fits import Fitted
 from linoto.logs.gains import Pair
+from linoto.logs.row_kinds import kind_of
 from linoto.logs.rows import split
 
 MIXTURE = [0.2, 0.3, 0.5]
@@ -95,6 +107,54 @@ def test_no_row_leaves_the_limits_of_a_term(seed: int) -> None:
         pair.by_model(fitted, proven=True)
 
 
+@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.few(30)
+def test_terms_at_their_limits_are_no_error(seed: int) -> None:
+    """The same numbers added in another order may be a last digit beyond them."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 5))
+    chances, model = rng.dirichlet(np.ones(k)), rng.random(k).round(1)
+    arms, rewards = np.tile(np.arange(k), 10), np.repeat([1.0, 0.0], 5 * k)
+    rows = Rows(arms=arms, rewards=rewards, k=k, propensities=chances[arms])
+    evaluate(rows, 0, baseline=1, model=model, methods=["dr"])
+    mixture = rng.random(k)
+    constant = replace(rows, rewards=np.ones(10 * k), propensities=np.full(10 * k, 1 / k))
+    evaluate(constant, mixture / mixture.sum(), methods=["ips", "dr"], model=model)
+
+
+@pytest.mark.parametrize("kind", ["hoeffding", "bernstein", "auto"])
+def test_every_interval_that_holds_knows_arms_that_no_row_shows(kind: Any) -> None:
+    """The third arm always earns 1 and was never logged: the gain is .25, in each of 20 logs."""
+    rng = np.random.default_rng(16)
+    for _ in range(20):
+        rewards = (rng.random(500) < 0.5).astype(float)
+        rows = Rows(arms=rng.integers(2, size=500), rewards=rewards, k=3, propensities=np.full(500, 0.5))
+        interval = Interval(kind=kind, reward_range=(0, 1), level=0.99)
+        _, gains = by_method(evaluate(rows, [0.5, 0, 0.5], baseline=0, methods=["ips"], interval=interval))
+        assert gains["ips"].low <= 0.25 <= gains["ips"].high
+
+
+def test_a_logger_that_stops_when_it_is_ahead_misleads_nobody() -> None:
+    """What was logged depends on what was earned. 100 logs at level .8; one false alarm in a million."""
+    rng, misses = np.random.default_rng(17), 0
+    for _ in range(100):
+        arms, rewards, chances, value = [], [], [], []
+        ahead = 0.0
+        for _ in range(120):
+            share = 0.9 if ahead > 3 else 0.5  # of the worse arm, from there on
+            arm = int(rng.random() > share)
+            reward = float(rng.random() < (0.3, 0.7)[arm])
+            ahead += reward - 0.5
+            for values, one in ((arms, arm), (rewards, reward), (chances, (share, 1 - share)[arm])):
+                values.append(one)
+            value.append(share * 0.3 + (1 - share) * 0.7)
+        rows = Rows(arms=np.array(arms), rewards=np.array(rewards), k=2, propensities=np.array(chances))
+        options: dict[str, Any] = {"interval": Interval(level=0.8), "methods": ["ips"]}
+        _, gains = by_method(evaluate(rows, 1, baseline="logged", **options))
+        misses += not gains["ips"].low <= 0.7 - np.mean(value) <= gains["ips"].high
+    assert misses <= most(100, 0.2)
+
+
 def test_intervals_of_gains_hold_the_truth() -> None:
     """At level 0.8 in 150 logs of rare clicks: a false alarm in one of a million for each method."""
     rng, rates = np.random.default_rng(7), np.array([0.02, 0.05, 0.1])
@@ -118,6 +178,7 @@ def test_what_is_learnt_block_by_block_is_compared_on_the_rows_after_the_first()
     alone, gains = by_method(evaluate(rows, "greedy", baseline="logged"))
     later = rows.rewards[100:]
     assert gains["ips"].rows == 400
+    assert gains["dr"].learnt == alone["dr"].learnt != ""
     assert gains["ips"].interval == "anytime"
     assert gains["ips"].value == pytest.approx(alone["ips"].value - later.mean())
     _, gains = by_method(evaluate(rows, 2, baseline="doubly robust"))
@@ -154,12 +215,23 @@ def test_a_metric_has_a_gain_too() -> None:
     assert "missing" in gains["ips"].holds
 
 
-def test_the_same_plays_have_no_gain() -> None:
+@pytest.mark.parametrize("alike", [[0.0, 1.0, 0.0], lambda context, arms: [0.0, 1.0, 0.0], 1])
+def test_the_same_plays_have_no_gain(alike: Any) -> None:
     rows = logged(400, seed=11)
-    _, gains = by_method(evaluate(rows, 1, baseline=[0.0, 1.0, 0.0]))
-    assert [gain.value for gain in gains.values()] == [0, 0]
-    assert gains["ips"].effective == 0
-    assert gains["ips"].beyond == "the baseline"
+    _, gains = by_method(evaluate(rows, lambda context, arms: [0.0, 1.0, 0.0], baseline=alike))
+    for gain in gains.values():
+        assert (gain.low, gain.value, gain.high, gain.enough) == (0, 0, 0, True)
+    assert gains["ips"].beyond == ("arm 1" if alike == 1 else "the baseline")
+
+
+def test_other_plays_that_no_row_tells_apart_are_not_the_same() -> None:
+    """Both play an arm that no row shows with probability .5, but not the same one."""
+    rng = np.random.default_rng(15)
+    rows = Rows(arms=rng.integers(2, size=300), rewards=np.ones(300), k=4, propensities=np.full(300, 0.5))
+    _, gains = by_method(evaluate(rows, [0.5, 0, 0.5, 0], baseline=[0.5, 0, 0, 0.5]))
+    for gain in gains.values():
+        assert gain.effective == 0 and not gain.enough
+        assert gain.low <= -0.5 and gain.high >= 0.5
 
 
 def test_weights_that_do_not_fit_the_baseline_are_told() -> None:
@@ -182,9 +254,66 @@ def test_arms_that_no_row_shows_may_earn_anything() -> None:
         assert gain.high - gain.low > known[1][method].high - known[1][method].low + 0.4
 
 
+def test_a_baseline_whose_weights_are_hardly_1_is_doubted() -> None:
+    rng = np.random.default_rng(18)
+    arms = np.concatenate((np.zeros(890, np.int64), rng.integers(1, 10, size=9110)))
+    rows = Rows(arms=arms, rewards=(rng.random(10_000) < 0.3) * 1.0, k=10, propensities="uniform")
+    found = evaluate(rows, 5, baseline=0)
+    told = [text for text in doubts_of(found, rows) if "of the baseline: weights average 0.89" in text]
+    assert len(told) == 1
+    assert not any("baseline" in text for text in doubts_of(evaluate(rows, 5), rows))
+
+
+def test_an_agent_that_plays_what_is_done_today_can_be_a_baseline() -> None:
+    rng = np.random.default_rng(19)
+    age, arms = rng.uniform(-1, 1, 400), rng.integers(2, size=400)
+    clicks = (rng.random(400) < 0.5 + 0.4 * np.where(arms == 1, age, -age)).astype(float)
+    recipe = Recipe(items=("A", "B"), context=(Numeric(name="age"),), crosses=(("item", "age"),))
+    known: dict[str, Any] = {"recipe": recipe, "context": {"age": age}, "names": ["A", "B"]}
+    rows = Rows(arms=arms, rewards=clicks, k=2, propensities="uniform", **known)
+    clicked = Confidence(noise="bounded", reward_range=(0, 1))
+    agent = Gated(gate=Control(budget=20), confidence=clicked).start(
+        kind_of(rows).moments, features=recipe, rng=0
+    )
+    for target, baseline in (("A", agent), (agent, "A")):
+        _, gains = by_method(evaluate(rows, target, baseline=baseline, practice={"B": 1.0}))
+        assert gains["dr"].used == 400
+    with pytest.raises(ValueError, match="practice must be None for a target that does not learn or decide"):
+        evaluate(rows, "A", baseline="B", practice={"B": 1.0})
+
+
+def test_a_function_is_asked_once_in_a_row() -> None:
+    rows, asked = logged(100, seed=20), []
+
+    def draws(context: Any, arms: Any) -> Any:
+        asked.append(context)
+        return np.eye(3)[len(asked) % 3]
+
+    alone, gains = by_method(evaluate(rows, draws, baseline="logged"))
+    assert len(asked) == 100
+    assert gains["ips"].value == pytest.approx(alone["ips"].value - rows.rewards.mean())
+
+
+@pytest.mark.parametrize("word", ["logged", "greedy", "pessimistic"])
+def test_a_word_that_is_an_arm_too_is_refused(word: str) -> None:
+    rows = replace(logged(100, seed=21), names=(word, "B", "C"))
+    with pytest.raises(ValueError, match="baseline must be clear"):
+        evaluate(rows, "B", baseline=word)
+    _, gains = by_method(evaluate(rows, "B", baseline={word: 1}))
+    assert gains["ips"].beyond == f"arm {word!r}"
+    if word != "logged":
+        with pytest.raises(ValueError, match="target must be clear"):
+            evaluate(rows, word)
+
+
 @pytest.mark.parametrize(
     ("target", "options", "words"),
     [
+        (
+            "greedy",
+            {"baseline": 1, "interval": Interval(kind="bernstein", reward_range=(0, 1)), "methods": ["ips"]},
+            "bernstein",
+        ),
         (LinUCB(), {"baseline": 1}, "baseline must be None for a policy that learns as it plays"),
         (1, {"baseline": LinUCB()}, "got LinUCB, which learns as it plays"),
         (1, {"baseline": 7}, r"baseline must be an arm in \[0, 2\], got 7|baseline .* got 7"),
