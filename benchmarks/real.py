@@ -76,6 +76,9 @@ GATED = {
     "SquareCB()": {"explorer": {"explorer": "SquareCB"}},
     "the coin of 0.3": {"budget": 50},
     "share .02": {"budget": 50, "share": 0.02},
+    "budget 50": {"budget": 50, "share": "cheap"},
+    "budget 100": {"budget": 100, "share": "cheap"},
+    "budget 200": {"budget": 200, "share": "cheap"},
     "products, ridge of an arm": {"products": True, "ridge": "of an arm"},
 }
 RIDGES = {  # noise^2 d / bound^2 with the features of all arms, noise^2 / bound^2, and that of most evidence
