@@ -196,12 +196,12 @@ def warn_of_minutes(actions: Floats | None) -> None:
 def estimates_of(rows: Rows | None, arguments: argparse.Namespace) -> list[Estimate]:
     """What the log's own model would have earned, if its rows and their propensities tell."""
     from linoto.logs.estimates import Interval
-    from linoto.logs.evaluate import evaluate
+    from linoto.logs.evaluate import Word, evaluate
 
     if rows is None or not has_propensities(rows) or len(rows) < LEAST_ROWS:
         return []
     interval = Interval(reward_range=limits_of(arguments))
-    return evaluate(rows, "greedy", interval=interval, guardrails=ranged_guardrails(arguments))
+    return evaluate(rows, Word("greedy"), interval=interval, guardrails=ranged_guardrails(arguments))
 
 
 def saved_log(audit: Audit, arguments: argparse.Namespace) -> SavedLog:

@@ -170,7 +170,7 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
         log = source_name(source_of(arguments))  # without a password
         facts = {"log": log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments, policy)}
         if known := baseline_of(arguments):
-            facts["baseline"] = known
+            facts |= {"baseline": known, "verdict": dict(verdict_on(estimates))["verdict"]}
         facts |= {
             "every_propensity_is_1": rows.all_certain,
             "notes": (*rows.notes, *doubts_of(estimates, rows)),
@@ -316,8 +316,10 @@ def read_recipe(path: Path) -> Recipe:
 
 def fixed_target(arguments: argparse.Namespace, rows: Rows) -> Any:
     """A target that does not learn while it is judged: an arm, (k,) probabilities, or "greedy"."""
+    from linoto.logs.targets import Word
+
     if arguments.greedy:
-        return "greedy"
+        return Word("greedy")
     if arguments.play is not None:
         return always(arguments.play, rows, "--play")
     return probabilities_of(arguments, rows.names or ())
@@ -325,8 +327,10 @@ def fixed_target(arguments: argparse.Namespace, rows: Rows) -> Any:
 
 def fixed_baseline(arguments: argparse.Namespace, rows: Rows) -> Any:
     """What the target is to earn more than, where no rows are needed to learn it."""
+    from linoto.logs.targets import Word
+
     if arguments.against_log:
-        return "logged"
+        return Word("logged")
     return None if arguments.against is None else always(arguments.against, rows, "--against")
 
 
@@ -342,14 +346,17 @@ def probabilities_of(arguments: argparse.Namespace, names: Sequence[str]) -> Flo
     """(k,) the probabilities in the file that was named."""
     import numpy as np
 
-    place = {name: arm for arm, name in enumerate(names)}
+    place, seen = {name: arm for arm, name in enumerate(names)}, set()
     probabilities = np.zeros(len(place))
     with arguments.probabilities.open(encoding="utf-8-sig", newline="") as file:
         for line, name, text in two_columns(file, arguments.probabilities):
             where = f"{arguments.probabilities}, line {line}"
             arm = index_of(name, place, where)
+            if arm in seen:
+                raise ValueError(f"{where}: an arm must be named once, got {name!r} again")
+            seen.add(arm)
             try:
-                probabilities[arm] += float(text)
+                probabilities[arm] = float(text)
             except ValueError:
                 raise ValueError(f"{where}: a probability must be a number, got {text!r}") from None
     if not np.isfinite(probabilities).all() or abs(probabilities.sum() - 1) > 1e-6:
@@ -366,10 +373,21 @@ def two_columns(file: TextIO, path: Path) -> Iterator[tuple[int, str, str]]:
     header = next(rows, None)
     if header is None or len(header) != 2:
         raise ValueError(f"{path} must have two columns, an arm and its probability")
+    if is_amount(header[1]):
+        raise ValueError(f"{path} must begin with the names of its columns, got {','.join(header)}")
     for row in rows:
         if len(row) != 2:
             raise ValueError(f"{path}, line {reader.line_num}: must have two columns, got {len(row)}")
         yield reader.line_num, row[0], row[1]
+
+
+def is_amount(text: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def index_of(name: str, place: dict[str, int], where: str) -> int:

@@ -47,6 +47,7 @@ from linoto.logs.targets import (
     per_arm,
     taught,
 )
+from linoto.logs.targets import Word as Word
 
 METHODS = ("replay", "ips", "snips", "dr")
 
@@ -243,8 +244,8 @@ def evaluate(
     function of a context and the arms on offer that returns an arm or weights, a running agent, of which a
     copy is asked in every row, with draws and coins by `seed`, and does not learn, a policy that learns as it
     plays, what `learn_policy` learnt from other rows, or a way to learn: "greedy", "doubly robust" or
-    "pessimistic". Without `methods` all are taken that the target
-    can have: of a policy that learns as it plays that is replay.
+    "pessimistic" (where an arm is called so, `Word("greedy")`). Without `methods` all are taken that the
+    target can have: of a policy that learns as it plays that is replay.
 
     A way to learn plays in each of so many blocks (`folds`) what is learnt from all earlier ones: greedy, the
     best arm by their model. It is what would have happened if the policy had been learnt anew before each

@@ -94,5 +94,7 @@ def check_parts(rows: Rows, folds: int, ridge: float) -> None:
     """Refuse parts that rows cannot be divided into."""
     check_count("folds", folds)
     check_positive("ridge", ridge)
+    if len(rows) < 2:
+        raise ValueError(f"rows must be at least two where a model is made of others, got {len(rows)}")
     if not 2 <= folds <= len(rows):
         raise ValueError(f"folds must be in [2, {len(rows)}], got {folds}")

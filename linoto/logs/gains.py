@@ -32,6 +32,7 @@ from linoto.logs.row_kinds import Practice
 from linoto.logs.rows import Rows
 from linoto.logs.targets import (
     Target,
+    Word,
     as_plays,
     is_learnt,
     is_policy,
@@ -48,10 +49,11 @@ LOGGED = "logged"  # the baseline that is what the rows show
 def check_baseline(rows: Rows, target: Target, baseline: Target, methods: Sequence[str] | None) -> None:
     """Refuse what has no difference row by row, and a word that is an arm, too."""
     for what, one, words in (("target", target, ()), ("baseline", baseline, (LOGGED,))):
-        if isinstance(one, str) and one in (rows.names or ()) and (is_learnt(one) or one in words):
+        says_word = isinstance(one, str) and (is_learnt(one) or one in words)
+        if says_word and not isinstance(one, Word) and one in (rows.names or ()):
             raise ValueError(
-                f"{what} must be clear, got {one!r}, which is an arm and more: give arms of this name as "
-                f"weights, {{{one!r}: 1}}"
+                f"{what} must be clear, got {one!r}, which is an arm and more: the arm is {{{one!r}: 1}}, "
+                f"the word is linoto.logs.evaluate.Word({one!r})"
             )
     if baseline is None:
         return

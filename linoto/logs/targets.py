@@ -18,7 +18,7 @@ from linoto.core.guard import Guard
 from linoto.core.hints import nearest
 from linoto.core.learnt import LearntPolicy
 from linoto.core.names import check_index
-from linoto.core.validation import as_arm, as_floats, is_number
+from linoto.core.validation import as_arm, as_floats, exact, is_number
 from linoto.logs.plays import OneArm, Plays, Shares
 from linoto.logs.row_kinds import Practice, kind_of
 from linoto.logs.rows import Rows, check_others
@@ -27,6 +27,14 @@ GREEDY, DOUBLY_ROBUST, PESSIMISTIC = "greedy", "doubly robust", "pessimistic"
 LEARNING = (DOUBLY_ROBUST, PESSIMISTIC)  # ways to learn a policy from rows
 Target = Any
 """An arm by number or name, weights by name, (k,) or (n, k) probabilities, a function, an agent, a policy."""
+
+
+class Word(str):
+    """A word of `evaluate` that means itself, whatever arms are called.
+
+    >>> Word("greedy") == "greedy"
+    True
+    """
 
 
 def is_policy(target: Target) -> bool:
@@ -75,8 +83,10 @@ def as_plays(target: Target, rows: Rows, method: str, *, practice: Practice = No
 def checked(value: npt.ArrayLike, rows: Rows) -> Shares:
     """Probabilities of arms, (k,) or (n, k)."""
     probabilities = per_arm("target", value, rows)
-    wrong = (probabilities < 0).any() or (abs(probabilities.sum(axis=-1) - 1) > 1e-6).any()
-    if wrong:
+    if (probabilities < 0).any():
+        least = exact(float(probabilities.min()))
+        raise ValueError(f"target must be probabilities, none below 0, got {least}")
+    if (abs(probabilities.sum(axis=-1) - 1) > 1e-6).any():
         raise ValueError("target must be probabilities that sum to 1, got some that do not")
     return Shares(probabilities)
 

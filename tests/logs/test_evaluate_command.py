@@ -263,3 +263,53 @@ def test_baselines_that_do_not_fit_are_refused(
     named = ["evaluate", str(tmp_path / "log.csv"), "--item", "arm", "--reward", "click", "--propensity", "p"]
     assert run(*named, *options) == (1 if "purple" in options else 2)
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["greedy", "logged", "pessimistic"])
+def test_arms_may_be_called_like_words(tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
+    """What an option says is what is meant; and an audit asks for its own greedy target."""
+    write_files(tmp_path)
+    log = tmp_path / "log.csv"
+    log.write_text(log.read_text().replace(",C,", f",{word},"))
+    named = [str(log), "--item", "arm", "--reward", "click", "--propensity", "p"]
+    assert run("evaluate", *named, "--greedy", "--against-log", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"].endswith("than what was logged (dr, 0.95 interval)")
+    assert run("evaluate", *named, "--play", word, "--against-log", "--json") == 0
+    assert "more per round than what was logged" in json.loads(capsys.readouterr().out)["verdict"]
+    assert run("evaluate", *named, "--play", "A", "--against", word) == 0
+    assert f"less per round than arm {word!r}" in " ".join(capsys.readouterr().out.split())
+    assert run("audit", *named, "--numeric", "time") in (0, 1)
+    assert "must be clear" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A,0.4\nB,0.6\n", "must begin with the names of its columns, got A,0.4"),
+        ("arm,p\nA,0.4\nA,0.6\n", "line 3: an arm must be named once, got 'A' again"),
+        ("arm,p\nA,1.5\nB,-0.5\n", "target must be probabilities, none below 0, got -0.5"),
+    ],
+)
+def test_odd_files_of_probabilities_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    write_files(tmp_path)
+    (tmp_path / "mix.csv").write_text(text)
+    named = ["evaluate", tmp_path / "log.csv", "--item", "arm", "--reward", "click", "--propensity", "p"]
+    assert run(*named, "--probabilities", tmp_path / "mix.csv") == 1
+    assert words in capsys.readouterr().err
+
+
+def test_no_option_is_recommended_that_the_command_has_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(tmp_path)
+    log = tmp_path / "log.csv"
+    log.write_text(log.read_text().replace(",C,", ", ,"))
+    named = [str(log), "--item", "arm", "--reward", "click", "--propensity", "p"]
+    assert run("evaluate", *named, "--play", "A") == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "leave such rows out (--where)" in said and "skip" not in said
+    assert run("audit", *named) == 1
+    assert "leave such rows out (--skip-bad, --where)" in " ".join(capsys.readouterr().err.split())

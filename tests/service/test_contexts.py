@@ -102,9 +102,11 @@ def test_an_arm_that_gave_way_says_so_and_is_replayed(any_place: Place) -> None:
         assert service.loops.get("loop").agent.running.run["foreseen"] > 10
         assert len(set(digests(service))) == 1
         loop = service.loops.get("loop")
-        said = service.store.read_database(lambda c: explain(c, loop, found[-1]).reasons)
+        explained = service.store.read_database(lambda c: explain(c, loop, found[-1]))
+        said = explained.reasons
     assert len(found) > 1
-    assert said[1].startswith("It is expected to gain too little on ") and said[1].endswith(" is played.")
+    assert explained.affordable and explained.budget > 0, "it could have been afforded"
+    assert said[1].startswith("It is expected to gain too little over ") and said[1].endswith(" is played.")
     assert said[-1].endswith(" was played as the safe arm: it is what current practice plays in this round.")
 
 

@@ -139,7 +139,7 @@ class RoundArms(Driver[Round]):
             composition=composition, running=running, moments=moments, features=features, order=order
         )
         begin_models_of_rounds(driver)
-        log = moments.as_rows() if order is None else rows_of(gram, vector, border)
+        log = moments.as_rows() if order is None else rows_of(gram, vector, moments.count, border)
         run_once(
             kernels.context_begin, params, running.held, *log, driver.coin, driver.shift, steps=moments.d**3
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum, sqrt
@@ -16,9 +18,11 @@ from linoto.core.diagonals import eigenvalues
 from linoto.core.offline import Offline, Totals
 from linoto.core.one_hot import OneHotArms, find_one_hot
 from linoto.core.validation import as_floats, as_reward, check_count, exact, is_number
+from linoto.core.within import within
 
 SUMS = ("count", "gram", "reward_vector", "reward_sum", "reward_squares")
 ROUNDING = 1e-9  # share of the largest entry by which sums over many rows may be off
+ROUNDED: ContextVar[bool] = ContextVar("ROUNDED", default=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,7 +179,7 @@ class Moments:
 
     @cached_property
     def _rows(self) -> tuple[Floats, Floats]:
-        return rows_of(self.gram, self.reward_vector)
+        return rows_of(self.gram, self.reward_vector, self.count)
 
     def as_rows(self) -> tuple[Floats, Floats]:
         """At most d rows (n, d) and outcomes (n,) of the same X'X and X'y: one per known direction."""
@@ -199,18 +203,25 @@ class Moments:
 Summed = Moments | Totals  # a log of which only the sum of rewards is asked
 
 
-def rows_of(gram: Floats, vector: Floats, border: int = 0) -> tuple[Floats, Floats]:
+def counting_rounding(wanted: bool) -> AbstractContextManager[None]:
+    """Whether a log of many rows may leave more rounding: to loops of older versions some was knowledge."""
+    return within(ROUNDED, wanted)
+
+
+def rows_of(gram: Floats, vector: Floats, count: int, border: int = 0) -> tuple[Floats, Floats]:
     """Rows R (n, d) and outcomes z (n,) with R'R = X'X and R'z = X'y: Cholesky's factorisation with pivots.
 
     The feature of which the largest share is left is taken next, until what is left is rounding, whatever the
-    units of the features. One operation for each entry and no sums in another order: the same bits with any
-    library of linear algebra, on any processor. A loop that is stored here is replayed elsewhere.
+    units of the features: a sum of `count` rows is off by up to so many last digits, and where features add
+    up to others (items to the intercept) nothing else is left. One operation for each entry and no sums in
+    another order: the same bits with any library of linear algebra, on any processor. A loop that is stored
+    here is replayed elsewhere.
 
     Features from `border` on are taken last, where it is not 0: no row then has features of two blocks.
     """
     left, owed, d = gram.copy(), vector.copy(), vector.size
     whole = np.where(np.diagonal(gram) > 0, np.diagonal(gram), 1.0)
-    rounding = 4 * np.finfo(float).eps * d
+    rounding = np.finfo(float).eps * (4 * d + (count if ROUNDED.get() else 0))
     rows, outcomes = np.zeros((d, d)), np.zeros(d)
     first, last = 0, border or d
     for n in range(d):

@@ -128,7 +128,7 @@ class Control(Gate):
     @property
     def share_text(self) -> str:
         """How many rounds are control rounds, in words."""
-        disputed = "of the rounds in which the explorer wants another arm"
+        disputed = "of the rounds in which the explorer wants another arm and it is thrown"
         if is_number(self.share):
             return f"the coin plays practice in {self.share:.2g} {disputed}"
         least = f"{kernels.CHEAP_LEAST if self.share else kernels.LEAST_SHARE:g} {disputed}"

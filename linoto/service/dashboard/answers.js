@@ -1,6 +1,6 @@
 // The three answers of a loop: what was gained, what may still be lost, and whether to act.
 
-import { between, count, moment, number, percent, plain, sideOf, unsigned, within } from "./format.js";
+import { between, count, known, moment, number, percent, plain, sideOf, signed, unsigned, within } from "./format.js";
 import { counted, unitOf } from "./words.js";
 
 /** The loss that the gate's books count at the worst, which is never above the promise, where both count rewards as they come. */
@@ -11,6 +11,9 @@ function mostOf(loop) {
   const { earned, upper } = loop.practice;
   return Math.min(upper, earned + lostByBooks(loop));
 }
+
+/** Whether no more can have been gained than was earned: practice would have earned 0 or more. */
+export const isEarned = ({ counts_rewards: counts, lower }) => Boolean(counts) && lower >= 0;
 
 function howToCompare(loop) {
   if (loop.practice && loop.mode === "live") return "Compared when explored decisions and control rounds have their rewards.";
@@ -56,6 +59,7 @@ function gainedInAll(loop, { level }) {
     mean: Math.max(earned - estimate, earned - most),
     ends: [earned - most, earned - lower],
     books: most < upper ? " (by the books)" : "",
+    asItIs: [most < upper, isEarned(loop.practice)],
     unit: unitOf(loop),
     each: "in all",
     same: ` in the same ${count(explored, "explored decision")}`,
@@ -73,12 +77,12 @@ function gainedEach(loop, { mean, lower, upper, level, policy, control }) {
 }
 
 /** It was gained or lost only where the whole interval says so, as it is shown. */
-function said({ mean, ends, books, unit, each, same, sure, note }) {
-  const side = sideOf(...ends), [least, most] = between(...ends);
+function said({ mean, ends, books, asItIs = [false, false], unit, each, same, sure, note }) {
+  const side = sideOf(...ends), [least, most] = known(ends, asItIs);
   if (side === 0) return { side, value: "not clear yet", verdict: `It is between ${least}${books} and ${most} ${unit} ${each}, ${sure}.`, note: `${note}; more of them make it clearer` };
   const range = [`${unsigned(least)}${side < 0 ? books : ""}`, unsigned(most)];
   const amount = `${(side > 0 ? range : range.reverse()).join(" to ")} ${unit} ${each}`;
-  return { side, value: `${within(mean, ...ends)} ${unit} ${each}`, verdict: `${side > 0 ? "Gained" : "Lost"}: ${amount} ${side > 0 ? "more" : "less"} than current practice${same}, ${sure}.`, note };
+  return { side, value: `${asItIs[1] ? signed(mean) : within(mean, ...ends)} ${unit} ${each}`, verdict: `${side > 0 ? "Gained" : "Lost"}: ${amount} ${side > 0 ? "more" : "less"} than current practice${same}, ${sure}.`, note };
 }
 
 /** The two sides of the comparison with practice: what it would have earned, and what we did. */
@@ -86,7 +90,7 @@ export function sidesOf(loop) {
   const { explored, missing, control, earned, lower, upper, level } = loop.practice;
   const none = explored === 0 || control === 0, most = mostOf(loop);
   const sure = most < upper ? `at least by the control rounds, ${percent(level)} sure; at the most by the gate's books` : `${percent(level)} sure at any time`;
-  const [from, to] = between(lower, most).map(plain);
+  const [from, outer] = between(lower, most).map(plain), to = most < upper ? number(most) : outer;
   return {
     would: none ? "not known yet" : `${from} to ${to} ${unitOf(loop)}`,
     range: none ? "known when explored decisions and control rounds have their rewards" : sure,

@@ -34,6 +34,11 @@ export function between(lower, upper) {
   return [multiple(Math.floor(lower / step + 1e-9), step), multiple(Math.ceil(upper / step - 1e-9), step)];
 }
 
+/** The same, but for an end that is known as it is: that one is not rounded outwards. */
+export function known(ends, asItIs) {
+  return between(...ends).map((text, end) => (asItIs[end] ? signed(ends[end]) : text));
+}
+
 /** On which side of 0 an interval lies as it is shown: 1, -1, or 0 where 0 is in it or at its end. */
 export function sideOf(lower, upper) {
   const [least, most] = between(lower, upper);

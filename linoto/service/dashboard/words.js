@@ -14,7 +14,7 @@ export const WORDS = {
   decision: "one answer of the loop: which arm to play now",
   estimate: "what the model thinks an arm earns on average",
   evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
-  fallback: "what is played if nothing new is affordable: an arm that is proven to be as good as practice, or practice itself; practice is the arms of the log in its own proportions or, with contexts, what you said",
+  fallback: "what is played if nothing new is affordable, or worth trying: an arm that is proven to be as good as practice, or practice itself; practice is the arms of the log in its own proportions or, with contexts, what you said",
   gained: "what explored decisions earned beyond what current practice would have in their place, in total, where a Control gate throws a coin; otherwise the lift, which needs a control group; with contexts and a Tolerance gate, without one, what the linear model of the log tells at the least. It is said to be gained or lost only where its whole interval is on one side of 0",
   gate: "the rule that says whether we can afford to try an arm: Tolerance, Control, Conservative, Budget, Open, Closed",
   "in the log": "how often the log chose an arm",
@@ -50,7 +50,7 @@ export const counted = (value, loop, format = number) => (value === null ? "–"
 function doingOf({ archived, mode, budget, standing }) {
   if (archived) return "It decides no more; rewards of past decisions are still taken.";
   if (standing && mode === "live") return "The policy decides, and the books are below the promise.";
-  return mode === "live" && budget !== null ? "It explores when it can afford to, and otherwise plays safe." : MODES[mode];
+  return mode === "live" && budget !== null ? "It explores when it can afford to and hopes to gain by it, and otherwise plays safe." : MODES[mode];
 }
 
 /** The loop in two or three sentences. */
@@ -66,7 +66,7 @@ export function story(loop) {
 }
 
 function exploredOf({ practice: { explored }, decisions }) {
-  return explored === 0 ? "Nothing was explored yet whose reward is known." : `${count(explored, "explored decision")} of ${number(decisions)} have a known reward; in all others practice itself was played, or the reward is to come.`;
+  return explored === 0 ? "Nothing was explored yet whose reward is known." : `${count(explored, "explored decision")} of ${number(decisions)} ${explored === 1 ? "has" : "have"} a known reward; in all others practice itself was played, or the reward is to come.`;
 }
 
 /** More or less than the log's average, where the interval of that average tells which. */

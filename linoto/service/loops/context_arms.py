@@ -18,7 +18,7 @@ from linoto.core.certificates import Certificate, why_refuted
 from linoto.core.default_gate import usual_share
 from linoto.core.false_bounds import at_any_ridge
 from linoto.core.features.columns import MISSING, Column
-from linoto.core.features.moments import Moments
+from linoto.core.features.moments import Moments, counting_rounding
 from linoto.core.item_changes import removed_by
 from linoto.core.one_hot import recognising
 from linoto.core.protocols import starts_without_arms
@@ -61,6 +61,7 @@ class ContextArms(LoopArms):
             recognising(spec.version > 5),
             usual_share(spec.version > 6),
             at_any_ridge(spec.version > 7),
+            counting_rounding(spec.version > 8),
             ridge_of_reward(spec.version > 6),
             confidence_from_log(False),
         ):

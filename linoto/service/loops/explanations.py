@@ -158,7 +158,7 @@ def explain(connection: Connection, loop: Loop, decision_id: str, contexts: bool
         source=event.source,
         proposed=names[event.favourite],
         proposed_by="policy" if event.proposal is None else "caller",
-        affordable=event.live_mode == "explore" or event.control_share is not None,
+        affordable=is_affordable(event, loop),
         budget=budget_of(loop, event),
         fallback=None if event.fallback is None else names[event.fallback],
         live_arm=names[event.live_arm],
@@ -196,6 +196,14 @@ def unseen_reasons(event: DecisionMade, loop: Loop) -> list[str]:
     if event.context == FORGOTTEN:
         return ["Who asked was forgotten, so no part of the context is named."]
     return loop.arms.remarks(event.context, loop.agent) if event.context else []
+
+
+def is_affordable(event: DecisionMade, loop: Loop) -> bool:
+    """Whether the gate could afford what was wanted, or something in its place, whatever was played then."""
+    if event.live_mode == "explore" or event.control_share is not None:
+        return True
+    budget = budget_of(loop, event)
+    return loop.agent.gate.throws_coin and not event.shut and budget is not None and budget >= 0
 
 
 def gain_reason(event: DecisionMade, loop: Loop) -> str:
@@ -294,7 +302,7 @@ def coin_reason(event: DecisionMade, loop: Loop) -> str:
         return f"Nothing more may be lost of {' and '.join(event.shut)}, so nothing is tried."
     if event.loop_mode == "live":
         return (
-            f"It is expected to gain too little on {practice}, current practice, to be worth a coin, so "
+            f"It is expected to gain too little over {practice}, current practice, to be worth a coin, so "
             f"{practice} is played."
         )
     return f"No coin was thrown: {practice}, current practice, is played in this mode."

@@ -219,7 +219,7 @@ def test_no_row_of_a_log_has_features_of_two_items() -> None:
     order, log = RECIPE.by_item, Visits().log
     border, width = RECIPE.own_width * 13, RECIPE.own_width
     gram, vector = log.gram[np.ix_(order, order)], log.reward_vector[order]
-    rows, outcomes = rows_of(gram, vector, border)
+    rows, outcomes = rows_of(gram, vector, 0, border)
     np.testing.assert_allclose(rows.T @ rows, gram, atol=1e-9 * gram.max())
     np.testing.assert_allclose(rows.T @ outcomes, vector, atol=1e-9 * np.abs(vector).max())
     items = (rows[:, :border].reshape(len(rows), 13, width) != 0).any(axis=2)

@@ -153,3 +153,20 @@ def test_logs_that_are_added_up_are_not_too_large_either() -> None:
     with pytest.raises(ValueError, match="gram must have entries of at most 1e200, got 2e"):
         log + log
     assert not (Moments.from_rows([[1.0]], [1.0]) + Moments.empty(1)).gram.flags.writeable
+
+
+@pytest.mark.parametrize("n", [400, 4000, 40_000])
+def test_what_is_left_of_sums_of_many_rows_is_no_direction(n: int) -> None:
+    """Items add up to the intercept, and their crosses to the number: two directions less than features."""
+    rng = np.random.default_rng(n)
+    age, item = rng.integers(18, 90, n) / 7.3, rng.integers(9, size=n)
+    own = np.eye(9)[item]
+    rows = np.column_stack([np.ones(n), age, own, own * age[:, None]])
+    log = Moments.from_rows(rows, (rng.random(n) < 0.2) * 1.0)
+    known, outcomes = log.as_rows()
+    assert len(known) == 18 == np.linalg.matrix_rank(rows)
+    assert np.abs(outcomes).max() < np.sqrt(n)
+    np.testing.assert_allclose(known.T @ known, log.gram, atol=1e-9 * log.gram.max())
+    np.testing.assert_allclose(known.T @ outcomes, log.reward_vector, atol=1e-9 * log.reward_vector.max())
+    exact = np.linalg.pinv(log.gram, rcond=1e-9, hermitian=True) @ log.reward_vector
+    np.testing.assert_allclose(np.linalg.lstsq(known, outcomes, rcond=None)[0], exact, atol=1e-6)

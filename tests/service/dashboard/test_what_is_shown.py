@@ -94,6 +94,9 @@ def test_at_the_least_is_never_shown_below_the_books(page: Page, client: Client)
     assert seen["band"] == [-20, 30], "the shaded area is between the two"
     assert seen["sides"]["would"] == "10 to 60 clicks" and "by the gate's books" in seen["sides"]["range"]
     assert "between −20 (by the books) and +30 clicks in all" in seen["gained"]["verdict"]
+    gained = page.run(COIN, {"earned": 1985, "estimate": 31, "lower": 0.4, "upper": 790})["gained"]
+    assert gained["value"] == "+1,954 clicks in all"
+    assert " to 1,985 clicks in all more" in gained["verdict"], "no more than was earned"
     means = page.run(COIN, {"counts_rewards": False})  # of which luck is no part: nothing can be cut
     assert means["drawn"] == [30, -55, 0, -30] and means["sides"]["would"] == "10 to 100 clicks"
 
