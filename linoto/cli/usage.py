@@ -119,8 +119,8 @@ class Parser(argparse.ArgumentParser):
         }
         others = {name: known[option] for name, option in ELSEWHERE.items() if option in known}
         message = message.replace(" (max_features)", "").replace(" (folds)", "")  # that is for Python alone
-        if "skip_bad" not in known:  # not every command that reads rows may leave some out
-            message = message.replace("(skip_bad, where)", "(where)")
+        ways = ", ".join(known[name] for name in ("skip_bad", "where") if name in known)
+        message = message.replace("(skip_bad, where)", f"({ways})" if ways else "")
         for name, option in {**known, **others, "offline": "the log"}.items():
             message = re.sub(rf"\b{name}='(\w+)'", rf"{option} \1", message)
             message = re.sub(rf"\b{name}=(?:True|False)", option, message)
