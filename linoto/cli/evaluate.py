@@ -524,7 +524,7 @@ def verdict_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
     if not gains:
         return []
     sure = [found for found in reversed(gains) if found.enough]
-    if gains[0].low == gains[0].high == 0:
+    if gains[0].low == gains[0].high == gains[0].effective == 0 and gains[0].enough:
         return [("verdict", f"it plays the same as {gains[0].beyond} in each of these rows")]
     if not sure or sure[0].low <= 0 <= sure[0].high:
         return [("verdict", f"cannot tell whether it earns more or less than {gains[0].beyond}")]

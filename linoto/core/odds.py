@@ -32,6 +32,8 @@ def propensity(
         check_decided(decided, driver.running.rounds + 1)
     if decided is not None and decided.control_share is not None:  # else the room is no longer what it was
         return by_coin(driver, arm, asked, decided, proposal is not None, redraw)
+    if driver.has_moved and not driver.gate.throws_coin:  # practice was drawn before, and stands
+        return None
     decision = driver.peek(proposal, asked)
     if driver.gate.throws_coin:
         return by_coin(driver, arm, asked, decision, proposal is not None, redraw)
@@ -70,7 +72,9 @@ def by_coin(
     """The same where a coin is thrown; `given`: the proposal is the caller's, and no draw."""
     certain = given or driver.rule.deterministic
     if driver.running.params[0]["loan"] > 0 and (driver.practice_is_drawn(asked) or not certain):
-        return driver.vouched_propensity(arm, decision.proposal, asked) if certain else None
+        if not certain or driver.has_moved:  # what vouches is asked anew
+            return None
+        return driver.vouched_propensity(arm, decision.proposal, asked)
     share = decision.control_share
     share = float(driver.running.run["entry_share"]) if share is None else share
     practice = driver.practice_chance(arm, asked)

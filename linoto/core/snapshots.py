@@ -410,6 +410,8 @@ def copy_fields(arrays: Arrays, target: npt.NDArray[Any]) -> None:
     for name in target.dtype.names or ():
         if (stored := STORED_NAMES.get(name, name)) in source.dtype.names:
             target[name] = source[stored]
+    if "thrown_at" not in source.dtype.names and "thrown_at" in (target.dtype.names or ()):
+        target["thrown_at"] = target["rewards"]  # nobody knows, and as a rule nothing came in between
 
 
 def restore_rounds(

@@ -280,7 +280,7 @@ def evaluate(
     for method in methods or ():
         check_choice("methods", method, METHODS)
     intervals = intervals_of(rows, interval, (*getattr(target, "guardrails", ()), *guardrails))
-    check_baseline(rows, target, baseline, methods)
+    check_baseline(rows, target, baseline, methods, interval)
     learnt, plays, decides = taught(target), target, (agent_of(one) for one in (target, baseline))
     if practice is not None and not is_policy(target) and not any(decides):
         raise ValueError(

@@ -46,7 +46,9 @@ ROW_BY_ROW = ("ips", "dr")  # methods whose rows have a term each
 LOGGED = "logged"  # the baseline that is what the rows show
 
 
-def check_baseline(rows: Rows, target: Target, baseline: Target, methods: Sequence[str] | None) -> None:
+def check_baseline(
+    rows: Rows, target: Target, baseline: Target, methods: Sequence[str] | None, interval: Interval
+) -> None:
     """Refuse what has no difference row by row, and a word that is an arm, too."""
     for what, one, words in (("target", target, ()), ("baseline", baseline, (LOGGED,))):
         says_word = isinstance(one, str) and (is_learnt(one) or one in words)
@@ -66,6 +68,10 @@ def check_baseline(rows: Rows, target: Target, baseline: Target, methods: Sequen
         raise ValueError(
             f"baseline must be an arm, probabilities, {LOGGED!r}, a function or what was learnt, got "
             f"{type(baseline).__name__}, which learns as it plays"
+        )
+    if is_logged(baseline) and interval.kind == "bernstein":
+        raise ValueError(
+            "interval must not be bernstein beyond what was logged, whose mean may move, got 'bernstein'"
         )
     if methods is not None and not set(methods) & set(ROW_BY_ROW):
         raise ValueError(f"methods must have ips or dr for a baseline, got {', '.join(methods)}")
@@ -277,7 +283,9 @@ class Pair:
         """An estimate of the difference; `base` is what the baseline is said to earn by the same method."""
         mine, other, value, wide = self.mine, self.other, float(terms.mean()), ""
         found, apart = self.interval_of(terms, limits, slack), np.abs(mine.weights - self.weights)
-        counting = apart > 0 if apart.any() else np.ones(apart.size, np.bool_)  # of no row, none says enough
+        counting = apart > 0
+        if other is not None and not apart.any():
+            counting = np.ones(apart.size, np.bool_)  # where no row tells them apart, none says enough
         if other is not None and are_same(mine.target, other.target):
             value, found, counting = 0.0, Found(0.0, 0.0, found.kind), np.zeros(apart.size, np.bool_)
         elif found.low <= 0 <= found.high:  # else it says which of both is more

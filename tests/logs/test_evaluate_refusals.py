@@ -98,7 +98,7 @@ def test_bad_rows_are_named(change: dict[str, Any], message: str) -> None:
     ("target", "message"),
     [
         ([0.5, 0.6, 0.0], "target must be probabilities that sum to 1"),
-        ([1.5, -0.5, 0.0], "target must be probabilities that sum to 1"),
+        ([1.5, -0.5, 0.0], "target must be probabilities, none below 0, got -0.5"),
         ([0.5, 0.5], r"target must have shape \(3,\), got \(2,\)"),
         (np.ones((2, 3)) / 3, r"target must have shape \(50, 3\), got \(2, 3\)"),
         (7, r"target must be in \[0, 3\), got 7"),

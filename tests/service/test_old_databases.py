@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ import pytest
 from helpers.loops import decide, digests, reward
 from helpers.service_process import FakeClock, opened
 
-from linoto import LinUCB, to_dict
+from linoto import LinUCB, Numeric, Recipe, to_dict
+from linoto.service.loops.context_arms import ContextArms
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec
+from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, MomentStatistics
 from linoto.service.maintenance import check
 
 FOLDER = Path(__file__).parents[1] / "data" / "version-0.1"
@@ -127,3 +129,27 @@ def test_loops_of_every_kind_that_0_3_wrote_go_on_and_are_what_their_events_say(
             for reported in (0.0, 1.0):
                 reward(service, decide(service, name, **context).decision_id, reported, name)
     assert [line.endswith(("ok", "agree")) for line in check(path)] == [True] * 11
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_only_loops_of_this_version_judge_what_sums_leave_by_their_rows(version: int) -> None:
+    """Items add up to the intercept, but for rounding: the same is known before and after a restart."""
+    recipe = Recipe(items=("a", "b"), context=(Numeric(name="age"),), crosses=())
+    gram = np.array([[10_000.0, 5000, 5000, 0], [5000, 5000, 0, 0], [5000, 0, 5000, 0], [0, 0, 0, 9000]])
+    gram[0, 0] *= 1 + 1e-13
+    known = MomentStatistics(
+        count=10_000,
+        gram=gram.tolist(),
+        reward_vector=[3000.0, 1000.0, 2000.0, 10.0],
+        reward_sum=3000.0,
+        reward_squares=3000.0,
+        squares_by_item=None,
+    )
+    spec: Any = SimpleNamespace(policy=to_dict(LinUCB()), seed=1, moments=known, version=version)
+    arms = ContextArms(recipe=recipe)
+    agent: Any = arms.start(spec)
+    assert recipe.d == 4
+    again: Any = arms.restore(agent.snapshot(), spec)
+    for one in (agent, again):
+        assert len(one.driver.moments.as_rows()[0]) == (4 if version == 8 else 3)
+    np.testing.assert_array_equal(agent.driver.at_start().theta, again.driver.at_start().theta)

@@ -96,6 +96,7 @@ class RoundArms(Driver[Round]):
         running.held = beside(running.held, features, order)
         self.whitened: Floats = np.empty((self.d, 0))
         self.standing: tuple[Round, Decision] | None = None  # what was decided by a draw, until its commit
+        self.stood_at: int | None = None  # how many rewards there were then, if this agent saw it
         self.asked: Round | None = None  # the latest question, whose arms are in the state
         self.brought: Round | None = None  # the round whose arms are in the state, whoever asked
         self.shown: tuple[Round, Decision] | None = None  # the decision just made, until its commit
@@ -139,7 +140,7 @@ class RoundArms(Driver[Round]):
             composition=composition, running=running, moments=moments, features=features, order=order
         )
         begin_models_of_rounds(driver)
-        log = moments.as_rows() if order is None else rows_of(gram, vector, moments.count, border)
+        log = moments.as_rows() if order is None else rows_of(gram, vector, moments.rounded, border)
         run_once(
             kernels.context_begin, params, running.held, *log, driver.coin, driver.shift, steps=moments.d**3
         )
@@ -251,7 +252,7 @@ class RoundArms(Driver[Round]):
         if running.stays_safe:
             running.state.run["coin_thrown"] = 0
         if shows_draw or (decision.control_share is not None and not running.stays_safe):
-            self.standing = asked, decision
+            self.standing, self.stood_at = (asked, decision), running.held.run["rewards"].item(0)
         self.shown = asked, decision
         running.tickets.offered.append(decision)
         return decision
@@ -366,6 +367,8 @@ class RoundArms(Driver[Round]):
             run["coin_thrown"], run["thrown_at"] = thrown, at
             if self.standing is not None:  # by these it was drawn, whatever was learnt since
                 self.running.held.arms[kernels.CHANCE, : chances.size] = chances
+            if self.has_moved:  # the arms in the state are no longer as they were for the decision
+                self.asked = None
         return asked
 
     def propose(self, asked: Round) -> int:
@@ -443,6 +446,12 @@ class RoundArms(Driver[Round]):
         if not self.has_in_state(asked):
             self.bring(asked)
         return super().redrawn(asked, chosen, draws)
+
+    @property
+    def has_moved(self) -> bool:
+        rewards = self.running.held.run["rewards"].item(0)
+        drawn = self.standing is not None and not self.gate.throws_coin
+        return super().has_moved or (drawn and self.stood_at not in (None, rewards))
 
     def has_in_state(self, asked: Round) -> bool:
         """Whether the arms that were looked at last are those of a question."""

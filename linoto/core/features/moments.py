@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import fsum, sqrt
 from typing import Any
@@ -22,6 +22,9 @@ from linoto.core.within import within
 
 SUMS = ("count", "gram", "reward_vector", "reward_sum", "reward_squares")
 ROUNDING = 1e-9  # share of the largest entry by which sums over many rows may be off
+LEFT = (
+    100.0  # last digits, times sqrt(rows): of 400 to 2 million rows, real ones too, a fourth of it was left
+)
 ROUNDED: ContextVar[bool] = ContextVar("ROUNDED", default=True)
 
 
@@ -43,9 +46,11 @@ class Moments:
     reward_vector: Floats  # (d,) X'y
     reward_sum: float
     reward_squares: float | None = None  # the sum of squared rewards, where known
+    rounded: int = field(init=False, repr=False, default=0)  # rows by which what sums leave is judged
 
     def __post_init__(self) -> None:
         self._settle()
+        object.__setattr__(self, "rounded", self.count if ROUNDED.get() else 0)
         check_consistent(self)
 
     def _settle(self) -> None:
@@ -179,7 +184,7 @@ class Moments:
 
     @cached_property
     def _rows(self) -> tuple[Floats, Floats]:
-        return rows_of(self.gram, self.reward_vector, self.count)
+        return rows_of(self.gram, self.reward_vector, self.rounded)
 
     def as_rows(self) -> tuple[Floats, Floats]:
         """At most d rows (n, d) and outcomes (n,) of the same X'X and X'y: one per known direction."""
@@ -204,7 +209,7 @@ Summed = Moments | Totals  # a log of which only the sum of rewards is asked
 
 
 def counting_rounding(wanted: bool) -> AbstractContextManager[None]:
-    """Whether a log of many rows may leave more rounding: to loops of older versions some was knowledge."""
+    """Whether logs that are made in here may leave more rounding the more rows they have."""
     return within(ROUNDED, wanted)
 
 
@@ -212,16 +217,16 @@ def rows_of(gram: Floats, vector: Floats, count: int, border: int = 0) -> tuple[
     """Rows R (n, d) and outcomes z (n,) with R'R = X'X and R'z = X'y: Cholesky's factorisation with pivots.
 
     The feature of which the largest share is left is taken next, until what is left is rounding, whatever the
-    units of the features: a sum of `count` rows is off by up to so many last digits, and where features add
-    up to others (items to the intercept) nothing else is left. One operation for each entry and no sums in
-    another order: the same bits with any library of linear algebra, on any processor. A loop that is stored
-    here is replayed elsewhere.
+    units of the features: a sum of `count` rows is off by some sqrt(count) last digits, and where features
+    add up to others (items to the intercept) nothing else is left. One operation for each entry and no sums
+    in another order: the same bits with any library of linear algebra, on any processor. A loop that is
+    stored here is replayed elsewhere.
 
     Features from `border` on are taken last, where it is not 0: no row then has features of two blocks.
     """
     left, owed, d = gram.copy(), vector.copy(), vector.size
     whole = np.where(np.diagonal(gram) > 0, np.diagonal(gram), 1.0)
-    rounding = np.finfo(float).eps * (4 * d + (count if ROUNDED.get() else 0))
+    rounding = np.finfo(float).eps * (4 * d + LEFT * sqrt(count))
     rows, outcomes = np.zeros((d, d)), np.zeros(d)
     first, last = 0, border or d
     for n in range(d):

@@ -1,6 +1,6 @@
 // The three answers of a loop: what was gained, what may still be lost, and whether to act.
 
-import { between, count, known, moment, number, percent, plain, sideOf, signed, unsigned, within } from "./format.js";
+import { about, between, count, cut, moment, number, percent, plain, sideOf, unsigned } from "./format.js";
 import { counted, unitOf } from "./words.js";
 
 /** The loss that the gate's books count at the worst, which is never above the promise, where both count rewards as they come. */
@@ -12,8 +12,8 @@ function mostOf(loop) {
   return Math.min(upper, earned + lostByBooks(loop));
 }
 
-/** Whether no more can have been gained than was earned: practice would have earned 0 or more. */
-export const isEarned = ({ counts_rewards: counts, lower }) => Boolean(counts) && lower >= 0;
+/** The most that can have been gained: what was earned, where practice would have earned 0 or more. */
+export const mostGained = ({ counts_rewards: counts, lower, earned }) => (counts && lower >= 0 ? earned : Infinity);
 
 function howToCompare(loop) {
   if (loop.practice && loop.mode === "live") return "Compared when explored decisions and control rounds have their rewards.";
@@ -59,7 +59,7 @@ function gainedInAll(loop, { level }) {
     mean: Math.max(earned - estimate, earned - most),
     ends: [earned - most, earned - lower],
     books: most < upper ? " (by the books)" : "",
-    asItIs: [most < upper, isEarned(loop.practice)],
+    top: mostGained(loop.practice),
     unit: unitOf(loop),
     each: "in all",
     same: ` in the same ${count(explored, "explored decision")}`,
@@ -77,12 +77,12 @@ function gainedEach(loop, { mean, lower, upper, level, policy, control }) {
 }
 
 /** It was gained or lost only where the whole interval says so, as it is shown. */
-function said({ mean, ends, books, asItIs = [false, false], unit, each, same, sure, note }) {
-  const side = sideOf(...ends), [least, most] = known(ends, asItIs);
+function said({ mean, ends, books, top = Infinity, unit, each, same, sure, note }) {
+  const side = sideOf(...ends), [least, most] = cut(ends, books, top);
   if (side === 0) return { side, value: "not clear yet", verdict: `It is between ${least}${books} and ${most} ${unit} ${each}, ${sure}.`, note: `${note}; more of them make it clearer` };
   const range = [`${unsigned(least)}${side < 0 ? books : ""}`, unsigned(most)];
   const amount = `${(side > 0 ? range : range.reverse()).join(" to ")} ${unit} ${each}`;
-  return { side, value: `${asItIs[1] ? signed(mean) : within(mean, ...ends)} ${unit} ${each}`, verdict: `${side > 0 ? "Gained" : "Lost"}: ${amount} ${side > 0 ? "more" : "less"} than current practice${same}, ${sure}.`, note };
+  return { side, value: `${about(mean, ends, top)} ${unit} ${each}`, verdict: `${side > 0 ? "Gained" : "Lost"}: ${amount} ${side > 0 ? "more" : "less"} than current practice${same}, ${sure}.`, note };
 }
 
 /** The two sides of the comparison with practice: what it would have earned, and what we did. */

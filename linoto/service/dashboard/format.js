@@ -34,10 +34,16 @@ export function between(lower, upper) {
   return [multiple(Math.floor(lower / step + 1e-9), step), multiple(Math.ceil(upper / step - 1e-9), step)];
 }
 
-/** The same, but for an end that is known as it is: that one is not rounded outwards. */
-export function known(ends, asItIs) {
-  return between(...ends).map((text, end) => (asItIs[end] ? signed(ends[end]) : text));
+/** The same, where the lower end is known as it is (`books`), and the upper one is not shown beyond `most`. */
+export function cut(ends, books, most) {
+  const [least, top] = between(...ends);
+  return [books ? signed(ends[0]) : least, roundedOut(ends) > most ? signed(Math.max(most, ends[1])) : top];
 }
+
+const roundedOut = ([lower, upper]) => (upper > lower ? Math.ceil(upper / stepOf(lower, upper) - 1e-9) * stepOf(lower, upper) : upper);
+
+/** The middle of such an interval, not beyond its ends either. */
+export const about = (value, ends, most) => (roundedOut(ends) > most ? signed(value) : within(value, ...ends));
 
 /** On which side of 0 an interval lies as it is shown: 1, -1, or 0 where 0 is in it or at its end. */
 export function sideOf(lower, upper) {

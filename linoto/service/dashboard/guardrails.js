@@ -1,8 +1,8 @@
 // The reward and every metric besides it in one table: better or worse than practice, and what may still be lost.
 
 import { el } from "./dom.js";
-import { isEarned, lostByBooks } from "./answers.js";
-import { count, known, number, sideOf, unsigned, within } from "./format.js";
+import { lostByBooks, mostGained } from "./answers.js";
+import { about, count, cut, number, sideOf, unsigned } from "./format.js";
 
 const HEADS = ["Metric", "Explored decisions had, against practice", "95 % sure between", "May still be lost"];
 
@@ -24,10 +24,10 @@ function row(metric) {
   const lower = Math.max(metric.gained_lower, -lostByBooks(metric));
   const books = lower > metric.gained_lower ? " (by the books)" : "", gained = Math.max(metric.gained, lower);
   const side = sideOf(lower, upper);
-  const ends = known([lower, upper], [books, metric.earned]).map((text, i) => difference(text, metric) + (i ? "" : books));
+  const ends = cut([lower, upper], books, metric.top).map((text, i) => difference(text, metric) + (i ? "" : books));
   if (side < 0) ends.reverse();
   const explored = practice.explored > 0;
-  const best = side === 0 ? "not clear yet" : `${side > 0 ? "✓" : "⚠"} ${difference(within(gained, lower, upper), metric)}`;
+  const best = side === 0 ? "not clear yet" : `${side > 0 ? "✓" : "⚠"} ${difference(about(gained, [lower, upper], metric.top), metric)}`;
   const rest = left === 0 ? "nothing: practice is played" : `${number(left)} of ${number(loss)}${shut ? ": practice is played" : ""}`;
   return el(
     "tr",
@@ -44,7 +44,7 @@ function rewardOf(loop) {
   const { practice, left_to_lose, promised_loss, budget } = loop;
   const { earned, estimate, lower, upper } = practice;
   const unit = loop.unit || "reward", name = loop.metrics.some((metric) => metric.name === unit) ? `${unit} (reward)` : unit;
-  return { name, gained: earned - estimate, gained_lower: earned - upper, gained_upper: earned - lower, left_to_lose, promised_loss, practice, earned: isEarned(practice), shut: budget !== null && budget < 0 };
+  return { name, gained: earned - estimate, gained_lower: earned - upper, gained_upper: earned - lower, left_to_lose, promised_loss, practice, top: mostGained(practice), shut: budget !== null && budget < 0 };
 }
 
 /** The table of a loop with guardrails, as what is in its section; nothing without them. */

@@ -69,7 +69,8 @@ class ContextArms(LoopArms):
         return agent
 
     def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent:
-        with ridge_of_reward(spec.version > 6), confidence_from_log(False):
+        judged = counting_rounding(spec.version > 8)
+        with ridge_of_reward(spec.version > 6), judged, confidence_from_log(False):
             agent: LoopAgent = restore(snapshot, features=self.recipe)
         return agent
 

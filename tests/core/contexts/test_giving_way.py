@@ -22,6 +22,7 @@ from linoto import (
     Moments,
     RandUCB,
     SquareCB,
+    Tolerance,
     restore,
 )
 
@@ -247,6 +248,7 @@ def test_what_is_learnt_while_a_coin_stands_changes_no_propensity(explorer: Any)
         asked = {"actions": world.arms(4), "practice": world.rng.dirichlet(np.ones(4))}
         decision = agent.decide(**asked)
         wanted, restored = shares_of_arms(agent, asked, decision), restore(agent.snapshot())
+        looked = restore(agent.snapshot())
         if len(waiting) > 2 and decision.control_share is not None:
             late = waiting.pop(0)
             for one in (agent, restored):
@@ -256,6 +258,9 @@ def test_what_is_learnt_while_a_coin_stands_changes_no_propensity(explorer: Any)
                 unknown += found != wanted
             assert (found == wanted) or one.rule.needs_redraws or one is restored
             assert shares_of_arms(restore(restored.snapshot()), asked, decision) in (wanted, [None] * 4)
+            looked.observe(late, 1.0)
+            looked.bounds(looked.decide(**asked))  # which looks at the arms again
+            assert shares_of_arms(looked, asked, decision) in (wanted, [None] * 4)
         agent.commit(decision)
         waiting.append(decision)
     assert (unknown > 0) == (not isinstance(explorer, SquareCB))
@@ -264,3 +269,30 @@ def test_what_is_learnt_while_a_coin_stands_changes_no_propensity(explorer: Any)
 def shares_of_arms(agent: Agent, asked: dict[str, Any], decided: Decision) -> list[float | None]:
     """How likely each of four arms is."""
     return [agent.propensity(arm, decided=decided, redraws=30, rng=1, **asked) for arm in range(4)]
+
+
+def test_a_draw_of_practice_that_stands_has_no_propensity_by_later_estimates() -> None:
+    """Behind a gate without a coin: whom practice's arm was shown cannot ask anew."""
+    stood, question = 0, {"actions": np.eye(4), "practice": [0.5, 0.5, 0.0, 0.0]}
+    tight = Gated(
+        explorer=LinUCB(),
+        gate=Tolerance(budget=0.01, evidence="model"),
+        fallback="mixture",
+        confidence=CLICKS,
+    )
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        arms = rng.integers(2, size=2000)
+        log = Moments.from_rows(np.eye(4)[arms], (rng.random(2000) < np.array([0.5, 0.6])[arms]) * 1.0)
+        agent, waiting = tight.start(log, d=4, rng=seed), []
+        for _ in range(20):
+            decision = agent.decide(**question)
+            if decision.source == "practice" and waiting:
+                assert all(agent.propensity(arm, **question) is not None for arm in range(4))
+                agent.observe(waiting.pop(), 1.0)
+                assert agent.decide(**question).arm == decision.arm
+                assert [agent.propensity(arm, **question) for arm in range(4)] == [None] * 4
+                stood += 1
+            agent.commit(decision)
+            waiting.append(decision)
+    assert stood > 10

@@ -170,3 +170,21 @@ def test_what_is_left_of_sums_of_many_rows_is_no_direction(n: int) -> None:
     np.testing.assert_allclose(known.T @ outcomes, log.reward_vector, atol=1e-9 * log.reward_vector.max())
     exact = np.linalg.pinv(log.gram, rcond=1e-9, hermitian=True) @ log.reward_vector
     np.testing.assert_allclose(np.linalg.lstsq(known, outcomes, rcond=None)[0], exact, atol=1e-6)
+
+
+def test_a_direction_that_a_log_of_many_rows_knows_is_kept() -> None:
+    """Beside an intercept: the seconds of one day in a million rows, and two years in ten million."""
+    for column, count in ((1.7e9 + 86_400 * SPREAD, 10**6), (2025 + (SPREAD > 0.5), 10**7)):
+        rows = np.column_stack([np.ones(2000), column])
+        log = Moments.from_rows(rows, SPREAD > 0.3)
+        times = count // 2000
+        many = Moments(
+            count=count,
+            gram=log.gram * times,
+            reward_vector=log.reward_vector * times,
+            reward_sum=log.reward_sum * times,
+        )
+        assert len(many.as_rows()[0]) == 2
+
+
+SPREAD = np.random.default_rng(0).random(2000)
