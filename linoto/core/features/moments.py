@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum, sqrt
 from typing import Any
@@ -46,11 +46,9 @@ class Moments:
     reward_vector: Floats  # (d,) X'y
     reward_sum: float
     reward_squares: float | None = None  # the sum of squared rewards, where known
-    rounded: int = field(init=False, repr=False, default=0)  # rows by which what sums leave is judged
 
     def __post_init__(self) -> None:
         self._settle()
-        object.__setattr__(self, "rounded", self.count if ROUNDED.get() else 0)
         check_consistent(self)
 
     def _settle(self) -> None:
@@ -65,6 +63,7 @@ class Moments:
         parts = {"count": count, "gram": gram, "reward_vector": vector, "reward_squares": squares}
         for name, value in {**parts, "reward_sum": as_sum("reward_sum", self.reward_sum)}.items():
             object.__setattr__(self, name, value)
+        self.__dict__["rounded_rows"] = count if ROUNDED.get() else 0
 
     @classmethod
     def empty(cls, d: int) -> Moments:
@@ -169,6 +168,11 @@ class Moments:
     def d(self) -> int:
         """The number of features."""
         return int(self.reward_vector.size)
+
+    @property
+    def rounded(self) -> int:
+        """The rows by which it is judged what sums leave: no part of the log, and not stored."""
+        return int(self.__dict__["rounded_rows"])
 
     @property
     def reference(self) -> float:

@@ -184,7 +184,7 @@ def test_a_direction_that_a_log_of_many_rows_knows_is_kept() -> None:
             reward_vector=log.reward_vector * times,
             reward_sum=log.reward_sum * times,
         )
-        assert len(many.as_rows()[0]) == 2
+        assert len(many.as_rows()[0]) == len(many.leading(2).as_rows()[0]) == 2
 
 
 SPREAD = np.random.default_rng(0).random(2000)
