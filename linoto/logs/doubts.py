@@ -63,11 +63,10 @@ def named(arms: Ints, rows: Rows) -> str:
 
 def far_weights(estimates: Sequence[Estimate], metric: str) -> list[str]:
     """That weights are hardly 1 on average. Methods of the same rows have the same weights."""
+    about = f"of {metric}" if metric else ""
     for found in estimates:
         if found.weights_fit and found.method in BY_WEIGHTS:
-            told = far_from_1(
-                found.mean_weight, found.effective, found.rows, f"of {metric}" if metric else ""
-            )
+            told = far_from_1(found.mean_weight, found.effective, found.rows, about)
             if told:
                 return [told]
     return []

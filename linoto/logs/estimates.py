@@ -63,10 +63,8 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
-        data = asdict(self)
-        return {
-            name: value for name, value in data.items() if value or name not in ("metric", "beyond", "doubt")
-        }
+        rare = ("metric", "beyond", "doubt")
+        return {name: value for name, value in asdict(self).items() if value or name not in rare}
 
 
 class Found(NamedTuple):

@@ -107,16 +107,12 @@ Plays = Shares | OneArm
 
 def are_same(one: Plays, other: Plays) -> bool:
     """Whether both play the same in every row."""
-    if isinstance(one, OneArm) and isinstance(other, OneArm):
-        return bool((one.arms == other.arms).all())
-    if isinstance(one, Shares) and isinstance(other, Shares):
+    if isinstance(one, OneArm):
+        return bool((one.arms == other.arms).all()) if isinstance(other, OneArm) else are_same(other, one)
+    if isinstance(other, Shares):
         return bool((one.values == other.values).all())
-    shares, arms = (one, other) if isinstance(other, OneArm) else (other, one)
-    assert isinstance(shares, Shares) and isinstance(arms, OneArm)
-    values = (
-        shares.values[np.arange(arms.arms.size), arms.arms] if shares.per_row else shares.values[arms.arms]
-    )
-    return bool((values == 1).all())
+    rows: Any = np.arange(other.arms.size) if one.per_row else ...
+    return bool((one.values[rows, other.arms] == 1).all())
 
 
 def of_logged(values: Floats, rows: Rows) -> Floats:

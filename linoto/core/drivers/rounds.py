@@ -141,9 +141,8 @@ class RoundArms(Driver[Round]):
         )
         begin_models_of_rounds(driver)
         log = moments.as_rows() if order is None else rows_of(gram, vector, moments.rounded, border)
-        run_once(
-            kernels.context_begin, params, running.held, *log, driver.coin, driver.shift, steps=moments.d**3
-        )
+        parts = driver.coin, driver.shift
+        run_once(kernels.context_begin, params, running.held, *log, *parts, steps=moments.d**3)
         driver.draw()
         return driver
 
@@ -328,6 +327,8 @@ class RoundArms(Driver[Round]):
         safe = safe if counted else self.without_coin(safe)
         if self.coin_is_thrown or (safe.by_practice and self.is_bound_by(asked)):
             self.standing = asked, safe
+            if self.stood_at is None:
+                self.stood_at = self.running.held.run["rewards"].item(0)
         self.shown = asked, safe
         self.running.tickets.offered.append(safe)
         return safe
@@ -531,7 +532,7 @@ class RoundArms(Driver[Round]):
 
     def begin_round(self) -> None:
         """What comes next is another round."""
-        self.standing = self.shown = None
+        self.standing = self.shown = self.stood_at = None
         self.draw()
 
     def is_ours(self, decision: Decision) -> bool:

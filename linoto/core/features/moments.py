@@ -22,9 +22,7 @@ from linoto.core.within import within
 
 SUMS = ("count", "gram", "reward_vector", "reward_sum", "reward_squares")
 ROUNDING = 1e-9  # share of the largest entry by which sums over many rows may be off
-LEFT = (
-    100.0  # last digits, times sqrt(rows): of 400 to 2 million rows, real ones too, a fourth of it was left
-)
+LEFT = 100.0  # last digits, times sqrt(rows): a fourth of it was the most, in 400 to 2 million rows
 ROUNDED: ContextVar[bool] = ContextVar("ROUNDED", default=True)
 
 

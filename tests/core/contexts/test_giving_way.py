@@ -293,6 +293,11 @@ def test_a_draw_of_practice_that_stands_has_no_propensity_by_later_estimates() -
                 assert agent.decide(**question).arm == decision.arm
                 assert [agent.propensity(arm, **question) for arm in range(4)] == [None] * 4
                 stood += 1
+            elif decision.mode == "explore":
+                safe = agent.play_safe(decision)  # stands from now on, not from an earlier round
+                assert all(agent.propensity(arm, **question) is not None for arm in range(4))
+                assert agent.decide(**question) in (safe, decision)
+                decision = safe
             agent.commit(decision)
             waiting.append(decision)
     assert stood > 10
