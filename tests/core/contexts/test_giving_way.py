@@ -293,11 +293,21 @@ def test_a_draw_of_practice_that_stands_has_no_propensity_by_later_estimates() -
                 assert agent.decide(**question).arm == decision.arm
                 assert [agent.propensity(arm, **question) for arm in range(4)] == [None] * 4
                 stood += 1
-            elif decision.mode == "explore":
-                safe = agent.play_safe(decision)  # stands from now on, not from an earlier round
-                assert all(agent.propensity(arm, **question) is not None for arm in range(4))
-                assert agent.decide(**question) in (safe, decision)
-                decision = safe
             agent.commit(decision)
             waiting.append(decision)
     assert stood > 10
+
+
+def test_a_safe_play_stands_from_its_own_round_on() -> None:
+    """What stood in an earlier round, and how much was known then, is over with its commit."""
+    world, question = Clicks(1), {"actions": np.eye(4, 3), "practice": [0.5, 0.5, 0.0, 0.0]}
+    gate = Tolerance(budget=50.0, evidence="model")
+    agent = Gated(explorer=LinUCB(), gate=gate, fallback="mixture", confidence=CLICKS).start(world.log, rng=2)
+    decision = agent.decide(**question)
+    assert decision.mode == "explore"
+    agent.driver.stood_at = 0  # as practice's draw would have left it
+    agent.update(decision, 1.0)
+    safe = agent.play_safe(agent.decide(**question))
+    assert safe.mode == "safe" and agent.driver.standing is not None
+    assert all(agent.propensity(arm, **question) is not None for arm in range(4))
+    assert agent.decide(**question) == safe
